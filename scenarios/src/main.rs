@@ -1,0 +1,2 @@
+//! The `raidbed` binary.
+fn main() {}
