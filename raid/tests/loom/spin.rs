@@ -6,8 +6,8 @@ use raid::platform::{Label, Ordering, Place, Platform, Word};
 
 const LABEL: Label = Label::new("model");
 
-/// Each core adds one in each of `sections` sections, through a word that it may lose in between:
-/// reading and writing back are apart, so any overlap shows in the sum, or as a race on the value.
+/// Each core adds one to the guarded value and to a word in each of `sections` sections. On the word
+/// reading and writing back are apart, so an overlap shows in the sum; on the value it is a race.
 #[track_caller]
 fn check(
     kind: SpinKind,
@@ -85,10 +85,11 @@ fn three_cores_exclude_each_other_in_a_numa_queue() {
     check(SpinKind::NumaQueued, &[0, 1, 0], 1, Some(4));
 }
 
-/// A core that waits behind the head of the queue.
+/// A core that waits behind the head of the queue; one that sets `pending`, finds a queue and takes
+/// it back.
 #[test]
 fn four_cores_exclude_each_other_in_a_queue() {
-    check(SpinKind::Queued, &[0, 0, 0, 0], 1, Some(2));
+    check(SpinKind::Queued, &[0, 0, 0, 0], 1, Some(3));
 }
 
 /// The secondary queue is spliced in front of a main queue that has no waiter nearby.

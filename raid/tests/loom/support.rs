@@ -174,7 +174,7 @@ pub(crate) struct LoomRegion {
 /// Spinners that only wake each other would make the model endless. A look in vain changes
 /// nothing, so what a core does after many of them it also does in a way in which it looks later:
 /// ways with more than this many in one wait run to their end, but no further ways branch off.
-const LOOKS_IN_VAIN_MAX: u32 = 2;
+const LOOKS_IN_VAIN_MAX: u32 = 1;
 
 pub(crate) struct LoomWord {
     value: AtomicU64,
