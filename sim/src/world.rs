@@ -225,6 +225,7 @@ impl State {
         let cpu = task.cpu;
         match task.step {
             Step::Line { line, exclusive } => {
+                self.tasks[id].arrived_exclusive = exclusive;
                 if exclusive {
                     self.line_arrived(machine, line, cpu);
                 }

@@ -84,11 +84,6 @@ impl Line {
             && self.lost_at_ns.is_none_or(|lost_at_ns| now_ns < lost_at_ns)
     }
 
-    /// Whether this core has the line alone.
-    pub(crate) fn is_exclusive_at(&self, cpu: u32) -> bool {
-        self.exclusive && self.holders.contains(cpu)
-    }
-
     /// Whether a request can start now.
     #[inline]
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {

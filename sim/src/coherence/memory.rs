@@ -178,13 +178,6 @@ impl Memory {
         }
     }
 
-    /// Whether the line that a task's access asked for is there as the access needs it. The load of
-    /// a load-linked pair brings only a copy, and its store may have come too late.
-    pub(crate) fn arrived(&self, cpu: u32, word: WordId, operation: Operation) -> bool {
-        let line = self.words[word.0 as usize].line;
-        !operation.is_exclusive() || self.lines[line as usize].is_exclusive_at(cpu)
-    }
-
     fn must_drain(&self, cpu: u32, line: u32, operation: Operation, order: Ordering) -> bool {
         let stores = &self.store_buffers[cpu as usize].stores;
         if operation.is_posted() {

@@ -132,7 +132,10 @@ impl Future for Access<'_> {
         let task = state.current.expect("only a running task reaches memory");
         let cpu = state.tasks[task].cpu;
         let now_ns = state.now_ns;
-        if matches!(self.stage, Stage::Requested) && state.memory.arrived(cpu, id, self.operation) {
+        // The load of a load-linked pair brings only a copy, and its store may have come too late.
+        if matches!(self.stage, Stage::Requested)
+            && (!self.operation.is_exclusive() || state.tasks[task].arrived_exclusive)
+        {
             return Poll::Ready(state.memory.apply(id, self.operation));
         }
         let what = (self.operation, self.order);
