@@ -148,7 +148,7 @@ impl Memory {
             self.post(machine, now_ns, cpu, word, operation);
             return Begun::Done { old: 0, busy_ns: machine.core.store_ns };
         }
-        if self.lines[line as usize].hits(cpu, operation.is_exclusive(), now_ns) {
+        if self.lines[line as usize].hits(cpu, operation.is_exclusive()) {
             let busy_ns = if operation.is_exclusive() {
                 machine.core.rmw_hit_ns
             } else {
@@ -157,7 +157,7 @@ impl Memory {
             return Begun::Done { old: self.apply(word, operation), busy_ns };
         }
         let linked = operation.is_exclusive() && machine.core.atomics == Atomics::LoadLinked;
-        let has_copy = self.lines[line as usize].hits(cpu, false, now_ns);
+        let has_copy = self.lines[line as usize].hits(cpu, false);
         if linked && has_copy && self.would_fail(word, operation) {
             let old = self.words[word.0 as usize].value;
             return Begun::Done { old, busy_ns: machine.core.load_hit_ns };
@@ -190,94 +190,49 @@ impl Memory {
         strong || stores.iter().any(|(word, _)| self.words[word.0 as usize].line == line)
     }
 
-    /// The task's line is not there yet or was lost: asks for it.
+    /// Asks for a line.
     pub(crate) fn request(&mut self, machine: &Machine, now_ns: u64, line: u32, request: Request) {
+        self.lines[line as usize].enqueue(request, machine, now_ns);
+        self.serve(machine, now_ns, line);
+    }
+
+    /// Starts the requests that have reached the line, and sees to it that the next ones will.
+    pub(crate) fn serve(&mut self, machine: &Machine, now_ns: u64, line: u32) {
         let state = &mut self.lines[line as usize];
-        if state.queue.is_empty() && state.is_free(now_ns) {
-            self.start(machine, now_ns, line, request);
-            return;
+        while let Some(mut request) = state.take_reached(now_ns) {
+            if request.linked && !state.hits(request.cpu, false) {
+                request.exclusive = false;
+            }
+            let exclusive = request.exclusive;
+            let delay_ns = state.start(&request, machine, now_ns);
+            self.scheduled.push(match request.requester {
+                Requester::Task(task) => Scheduled::TaskArrival { task, exclusive, delay_ns },
+                Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
+            });
         }
-        state.queue.push_back(request);
-        if !state.free_event
-            && let Some(at_ns) = state.busy_reading_until_ns()
-        {
-            state.free_event = true;
+        if let Some(at_ns) = state.event_needed(now_ns) {
             self.scheduled.push(Scheduled::LineFree { line, at_ns });
         }
     }
 
-    fn start(&mut self, machine: &Machine, now_ns: u64, line: u32, mut request: Request) {
-        let state = &mut self.lines[line as usize];
-        if request.linked && !state.hits(request.cpu, false, now_ns) {
-            request.exclusive = false;
-        }
-        let exclusive = request.exclusive;
-        let started = state.start(request, machine, now_ns);
-        let delay_ns = started.transfer_ns;
-        self.scheduled.push(match request.requester {
-            Requester::Task(task) => Scheduled::TaskArrival { task, exclusive, delay_ns },
-            Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
-        });
-        if let Some(at_ns) = started.next_at_ns
-            && !state.queue.is_empty()
-            && !state.free_event
-        {
-            state.free_event = true;
-            self.scheduled.push(Scheduled::LineFree { line, at_ns });
-        }
-    }
-
-    /// A `LineFree` event: the next request starts, if it still can.
-    pub(crate) fn line_free(&mut self, machine: &Machine, now_ns: u64, line: u32) {
-        let state = &mut self.lines[line as usize];
-        state.free_event = false;
-        if !state.is_free(now_ns) {
-            return; // The exclusive transfer under way goes on with the queue when it arrives.
-        }
-        if let Some(request) = state.queue.pop_front() {
-            self.start(machine, now_ns, line, request);
-        }
-    }
-
-    /// An exclusive transfer has arrived at `cpu`. The spinners that lost their copies, nearest
-    /// first.
-    pub(crate) fn take_exclusive(
-        &mut self,
-        machine: &Machine,
-        line: u32,
-        cpu: u32,
-    ) -> Vec<(TaskId, u32)> {
-        self.lines[line as usize].arrive_exclusive(cpu, machine)
-    }
-
-    /// What follows such an arrival: the invalidated spinners ask again, and the next request starts.
-    pub(crate) fn hand_on(
+    /// The line has arrived at a core that has it alone now. The spinners that lost their copies;
+    /// they have asked again.
+    pub(crate) fn arrive(
         &mut self,
         machine: &Machine,
         now_ns: u64,
         line: u32,
-        invalidated: &[(TaskId, u32)],
-    ) {
-        let state = &mut self.lines[line as usize];
-        let reads = invalidated.iter().map(|(task, cpu)| Request::of_read(*task, *cpu, now_ns));
-        state.queue.extend(reads);
-        if let Some(request) = state.queue.pop_front() {
-            self.start(machine, now_ns, line, request);
-        }
+        cpu: u32,
+    ) -> Vec<(TaskId, u32)> {
+        self.lines[line as usize].arrive(cpu, machine, now_ns)
     }
 
     /// Lets a spinning task wait for the invalidation of its copy. The line; none if it has no copy
     /// any more.
-    pub(crate) fn watch(
-        &mut self,
-        now_ns: u64,
-        word: WordId,
-        task: TaskId,
-        cpu: u32,
-    ) -> Option<u32> {
+    pub(crate) fn watch(&mut self, word: WordId, task: TaskId, cpu: u32) -> Option<u32> {
         let line = self.words[word.0 as usize].line;
         let state = &mut self.lines[line as usize];
-        if !state.hits(cpu, false, now_ns) {
+        if !state.hits(cpu, false) {
             return None;
         }
         state.watchers.push((task, cpu));
@@ -314,7 +269,7 @@ impl Memory {
     ) {
         let line = self.words[word.0 as usize].line;
         let empty = self.store_buffers[cpu as usize].stores.is_empty();
-        if empty && self.lines[line as usize].hits(cpu, true, now_ns) {
+        if empty && self.lines[line as usize].hits(cpu, true) {
             self.apply(word, operation);
             return;
         }
@@ -337,7 +292,7 @@ impl Memory {
         while let Some((word, operation)) = self.store_buffers[cpu as usize].stores.front().copied()
         {
             let line = self.words[word.0 as usize].line;
-            if !self.lines[line as usize].hits(cpu, true, now_ns) {
+            if !self.lines[line as usize].hits(cpu, true) {
                 self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
                 return;
             }

@@ -180,7 +180,7 @@ impl Future for Watch<'_> {
         self.waiting = true;
         let task = state.current.expect("only a running task reaches memory");
         let cpu = state.tasks[task].cpu;
-        match state.memory.watch(state.now_ns, id, task, cpu) {
+        match state.memory.watch(id, task, cpu) {
             Some(line) => {
                 state.set_step(Step::Watch { line, word: id.0 });
             }
