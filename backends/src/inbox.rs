@@ -13,7 +13,6 @@ use crate::cpu::RealCpu;
 use crate::tasks::TaskId;
 use crossbeam_queue::SegQueue;
 use raid::device::IoDone;
-use raid::platform::Label;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -52,7 +51,7 @@ pub(crate) enum Message {
 pub(crate) struct Inbox {
     messages: SegQueue<Message>,
     sleeping: AtomicBool,
-    leased: AtomicBool,
+    open: AtomicBool,
     bell: OwnedFd,
 }
 
@@ -77,7 +76,7 @@ pub(crate) fn inbox(number: u16) -> Option<&'static Inbox> {
 pub(crate) fn tell_all(message: impl Fn() -> Message) {
     let used = leases().used;
     for inbox in (0..used).filter_map(inbox) {
-        if inbox.leased.load(Ordering::Acquire) {
+        if inbox.open.load(Ordering::Acquire) {
             inbox.post(message());
         }
     }
@@ -108,7 +107,7 @@ impl Lease {
                     Box::new(Inbox {
                         messages: SegQueue::new(),
                         sleeping: AtomicBool::new(false),
-                        leased: AtomicBool::new(false),
+                        open: AtomicBool::new(false),
                         bell,
                     })
                 })
@@ -117,7 +116,7 @@ impl Lease {
         if leases.returned.pop().is_none() {
             leases.used += 1;
         }
-        inbox.leased.store(true, Ordering::SeqCst);
+        inbox.open.store(true, Ordering::SeqCst);
         Ok(Self { number, inbox })
     }
 
@@ -145,7 +144,7 @@ impl Inbox {
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
             self.ring_bell();
         }
-        if !self.leased.load(Ordering::SeqCst) {
+        if !self.open.load(Ordering::SeqCst) {
             self.discard_messages();
         }
     }
@@ -185,7 +184,7 @@ impl Inbox {
 
     /// Takes no more messages.
     pub(crate) fn close(&self) {
-        self.leased.store(false, Ordering::SeqCst);
+        self.open.store(false, Ordering::SeqCst);
         self.discard_messages();
     }
 

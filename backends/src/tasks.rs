@@ -67,7 +67,7 @@ impl Tasks {
     }
 
     /// Takes the task at the head of the queue out to run it.
-    pub(crate) fn take_ready(&mut self) -> Option<(TaskId, TaskFuture)> {
+    pub(crate) fn take_ready(&mut self) -> Option<(TaskId, Label, TaskFuture)> {
         while let Some(task) = self.ready.pop_front() {
             let slot = &mut self.slots[task.slot as usize];
             // A task that ended while it was queued leaves its entry behind.
@@ -75,7 +75,7 @@ impl Tasks {
                 && let Some(future) = slot.future.take()
             {
                 slot.queued = false;
-                return Some((task, future));
+                return Some((task, slot.label, future));
             }
         }
         None
@@ -92,11 +92,6 @@ impl Tasks {
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         slot.queued = false;
         self.free.push(task.slot);
-    }
-
-    /// What a task is called.
-    pub(crate) fn label(&self, task: TaskId) -> Label {
-        self.slots[task.slot as usize].label
     }
 
     /// Ends every task that waits or could run; the caller drops the futures.
@@ -137,7 +132,7 @@ mod tests {
     fn a_task_woken_while_it_runs_runs_again() {
         let mut tasks = Tasks::default();
         let one = task(&mut tasks);
-        let (_, future) = tasks.take_ready().expect("ready");
+        let (_, _, future) = tasks.take_ready().expect("ready");
         tasks.wake(one);
         tasks.suspend(one, future);
         assert_eq!(tasks.take_ready().expect("ready again").0, one);

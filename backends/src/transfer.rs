@@ -4,7 +4,8 @@
 use raid::buffer::{Buffer, SharedBuffer};
 use raid::device::{Durability, Io, IoDone, IoError};
 use raid::units::Sector;
-use rustix::io::Errno;
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 
 /// What moves.
 #[derive(Debug)]
@@ -30,9 +31,7 @@ impl Transfer {
             Io::Read { at, into } => (at, Payload::Read(into)),
             Io::Write { at, data, durability } => (at, Payload::Write { data, durability }),
             Io::Flush => (Sector(0), Payload::Flush),
-            Io::Discard { at, length } => {
-                (at, Payload::Discard { length_bytes: length.bytes() })
-            }
+            Io::Discard { at, length } => (at, Payload::Discard { length_bytes: length.bytes() }),
         };
         Self { payload, at, done_bytes: 0 }
     }
@@ -44,7 +43,10 @@ impl Transfer {
 
     /// Takes note of what one system call returned: bytes for reads and writes, anything for the
     /// rest. None if the rest of the transfer has to be handed over again.
-    pub(crate) fn advance(&mut self, returned: Result<usize, Errno>) -> Option<Result<(), IoError>> {
+    pub(crate) fn advance(
+        &mut self,
+        returned: Result<usize, Errno>,
+    ) -> Option<Result<(), IoError>> {
         let length_bytes = match &self.payload {
             Payload::Read(buffer) => buffer.len(),
             Payload::Write { data, .. } => data.len(),
@@ -93,14 +95,26 @@ impl Transfer {
     }
 }
 
+/// How a write is asked to be durable.
+pub(crate) fn write_flags(durability: Durability) -> ReadWriteFlags {
+    match durability {
+        Durability::Cached => ReadWriteFlags::empty(),
+        Durability::Fua => ReadWriteFlags::DSYNC,
+    }
+}
+
+/// A discard is a hole in a file; on a block device the kernel discards so that zeros are read.
+pub(crate) fn discard_mode() -> FallocateFlags {
+    FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A read of 8192 bytes from sector 8, answered like that; the last answer decides.
     fn check(returned: &[Result<usize, Errno>], expected: Option<Result<(), IoError>>) {
-        let mut transfer =
-            Transfer::new(Io::Read { at: Sector(8), into: Buffer::zeroed(8192) });
+        let mut transfer = Transfer::new(Io::Read { at: Sector(8), into: Buffer::zeroed(8192) });
         let mut last = None;
         for result in returned {
             assert_eq!(last, None, "answers after the end");

@@ -16,8 +16,7 @@ compile_error!("a waker packs 64 bits into a pointer");
 const _: () = assert!(CORES_MAX == 1 << 12 && GENERATION_MASK == (1 << 20) - 1);
 
 fn pack(inbox: u16, task: TaskId) -> *const () {
-    let packed =
-        u64::from(inbox) << 52 | u64::from(task.generation) << 32 | u64::from(task.slot);
+    let packed = u64::from(inbox) << 52 | u64::from(task.generation) << 32 | u64::from(task.slot);
     without_provenance(packed as usize)
 }
 

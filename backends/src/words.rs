@@ -6,7 +6,7 @@
 
 use crate::cpu::RealCpu;
 use crate::platform::RealPlatform;
-use raid::platform::{Ordering, Word};
+use raid::platform::{Cpu, Ordering, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -115,12 +115,7 @@ impl Word<RealPlatform> for RealWord {
     }
 
     #[inline]
-    async fn spin_until(
-        &self,
-        cpu: &RealCpu,
-        order: Ordering,
-        ready: impl Fn(u64) -> bool,
-    ) -> u64 {
+    async fn spin_until(&self, cpu: &RealCpu, order: Ordering, ready: impl Fn(u64) -> bool) -> u64 {
         loop {
             for _ in 0..SPINS_PER_YIELD {
                 let value = self.atomic().load(order);
@@ -129,7 +124,7 @@ impl Word<RealPlatform> for RealWord {
                 }
                 std::hint::spin_loop();
             }
-            cpu.platform_handle().assert_running();
+            cpu.platform().assert_running();
             std::thread::yield_now();
         }
     }
