@@ -9,6 +9,7 @@
 //! `async fn` generic over one parameter, `P: Platform`.
 
 pub mod buffer;
+pub mod conformance;
 pub mod device;
 pub mod lock;
 pub mod platform;
