@@ -157,6 +157,7 @@ impl RealMachine {
 
 impl Drop for RealMachine {
     fn drop(&mut self) {
+        assert!(!on_a_core(), "a core cannot wait for its own end");
         self.platform.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so on standard error.
