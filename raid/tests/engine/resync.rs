@@ -1,0 +1,129 @@
+//! Resync: what it compares, what it writes, and what it leaves to others.
+
+use crate::rig::{Rig, read_tags};
+use raid::units::{Sector, Sectors};
+use raid::{ArrayError, ResyncOptions, ResyncReport, Tuning};
+
+const SMALL_WINDOWS: ResyncOptions =
+    ResyncOptions { range: None, window: Sectors(12), windows_in_flight: 2 };
+
+/// A mirror whose second copy differs in some sectors, or is damaged, resynced.
+fn check(options: ResyncOptions, damages: impl FnOnce(&Rig), expected: [u64; 3]) -> Rig {
+    let mut rig = Rig::new(&[64, 64], 2, Tuning::default(), 5);
+    rig.write(0, &(100..164).collect::<Vec<u64>>()).expect("no fault yet");
+    damages(&rig);
+    let report = rig.run(async move |cpu, array| array.resync(&cpu, options).await);
+    let [checked, written, unreadable] = expected.map(Sectors);
+    let expected = ResyncReport {
+        sectors_checked: checked,
+        sectors_written: written,
+        sectors_unreadable: unreadable,
+    };
+    assert_eq!(report, Ok(expected));
+    rig
+}
+
+fn overwrite(rig: &Rig, drive: usize, sector: usize) {
+    rig.drives[drive].state().data[sector * 512..(sector + 1) * 512].fill(0xff);
+}
+
+fn mirrors_agree(rig: &Rig) -> bool {
+    rig.drives[0].state().data == rig.drives[1].state().data
+}
+
+#[test]
+fn equal_copies_are_left_alone() {
+    let rig = check(SMALL_WINDOWS, |_| {}, [64, 0, 0]);
+    assert_eq!(rig.drives[1].state().writes, 8, "one for each chunk of the first write");
+}
+
+#[test]
+fn the_first_copy_is_written_over_those_that_differ() {
+    let mut rig = check(SMALL_WINDOWS, |rig| overwrite(rig, 1, 20), [64, 8, 0]);
+    assert!(mirrors_agree(&rig));
+    assert_eq!(rig.read(20, 1), Ok(vec![120]));
+}
+
+#[test]
+fn the_other_copy_serves_where_the_first_cannot_be_read() {
+    let damages = |rig: &Rig| {
+        rig.drives[0].state().bad_sectors.insert(20);
+    };
+    let rig = check(SMALL_WINDOWS, damages, [64, 8, 0]);
+    assert!(mirrors_agree(&rig));
+    assert!(rig.drives[0].state().bad_sectors.is_empty());
+}
+
+#[test]
+fn sectors_lost_on_both_are_counted_and_the_rest_goes_on() {
+    let damages = |rig: &Rig| {
+        rig.drives[0].state().bad_sectors.insert(20);
+        rig.drives[1].state().bad_sectors.insert(20);
+        overwrite(rig, 1, 40);
+    };
+    let mut rig = check(ResyncOptions::default(), damages, [56, 8, 8]);
+    assert_eq!(rig.read(40, 1), Ok(vec![140]));
+    assert_eq!(rig.failed(), [0; 0]);
+}
+
+#[test]
+fn a_range_is_all_that_is_touched() {
+    let options = ResyncOptions { range: Some(Sector(8)..Sector(19)), ..SMALL_WINDOWS };
+    let damages = |rig: &Rig| {
+        overwrite(rig, 1, 18);
+        overwrite(rig, 1, 19);
+    };
+    let rig = check(options, damages, [11, 3, 0]);
+    assert!(!mirrors_agree(&rig));
+}
+
+#[test]
+fn a_degraded_mirror_has_nothing_to_compare() {
+    let damages = |rig: &Rig| rig.drives[0].state().gone_after = Some(0);
+    let mut rig = check(SMALL_WINDOWS, damages, [0, 0, 0]);
+    assert_eq!(rig.failed(), [0]);
+}
+
+#[test]
+fn until_a_resync_has_passed_reads_stay_with_the_first_copy() {
+    let mut rig = Rig::new(&[64, 64], 2, Tuning::default(), 5);
+    overwrite(&rig, 1, 20);
+    for cpu in 0..4 {
+        rig.spawn(cpu, "reader", async |cpu, array| {
+            array.distrust_copies(&cpu).await;
+            for _ in 0..20 {
+                assert_eq!(read_tags(&cpu, &array, 20, 1).await, Ok(vec![0]));
+            }
+        });
+    }
+    rig.run(async |cpu, array| array.resync(&cpu, SMALL_WINDOWS).await).expect("no fault");
+    assert!(mirrors_agree(&rig));
+}
+
+#[test]
+fn one_resync_runs_at_a_time() {
+    let mut rig = Rig::new(&[64, 64], 2, Tuning::default(), 5);
+    for cpu in [0, 1] {
+        rig.spawn(cpu, "resync", async |cpu, array| {
+            let report = array.resync(&cpu, SMALL_WINDOWS).await;
+            assert!(matches!(report, Ok(_) | Err(ArrayError::ResyncRunning)));
+        });
+    }
+    rig.run(async |_, _| {});
+    assert!(rig.drives[0].state().reads < 2 * 11, "{} reads", rig.drives[0].state().reads);
+    let again = rig.run(async |cpu, array| array.resync(&cpu, SMALL_WINDOWS).await);
+    assert!(again.is_ok(), "{again:?}");
+}
+
+#[test]
+fn options_without_progress_are_refused() {
+    let mut rig = Rig::new(&[64, 64], 2, Tuning::default(), 5);
+    for (window, windows_in_flight) in [(0, 1), (8, 0), (8, 33)] {
+        let options = ResyncOptions { range: None, window: Sectors(window), windows_in_flight };
+        let refused = rig.run(async move |cpu, array| array.resync(&cpu, options).await);
+        assert!(matches!(refused, Err(ArrayError::ResyncWindows { .. })), "{refused:?}");
+    }
+    let options = ResyncOptions { range: Some(Sector(60)..Sector(65)), ..SMALL_WINDOWS };
+    let refused = rig.run(async move |cpu, array| array.resync(&cpu, options).await);
+    assert!(matches!(refused, Err(ArrayError::OutOfRange { .. })), "{refused:?}");
+}

@@ -1,0 +1,483 @@
+//! A small world for the engine: one thread, a seeded scheduler that may switch to another task at
+//! every access to shared memory, drives in memory that finish requests in any order.
+//!
+//! It explores interleavings and prices nothing. Time passes only when nobody can run. It checks
+//! what no compiler does: no task sleeps in an atomic stretch, no two tasks are in a lock's section,
+//! words neither overlap nor leave their region.
+
+mod drive;
+
+pub(crate) use drive::Drive;
+
+use raid::platform::{
+    Cpu, Guarded, Label, LockProbe, Ordering, Parker, Place, Platform, Topology, Word, Work,
+};
+use raid::units::{CpuId, NodeId};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// More steps than any test needs.
+const STEPS_MAX: u64 = 5_000_000;
+
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+type Start = Box<dyn FnOnce(TestCpu) -> LocalFuture + Send>;
+
+/// Everything that happens is drawn from one seed.
+pub(crate) struct World {
+    platform: TestPlatform,
+    tasks: Vec<Option<Task>>,
+    local: LocalSpawns,
+}
+
+/// How a run ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Every task ended.
+    Done,
+    /// Nobody can run: the tasks that are left, and what each waits for.
+    Deadlock(Vec<String>),
+}
+
+#[derive(Clone)]
+pub(crate) struct TestPlatform(Arc<Shared>);
+
+struct Shared {
+    topology: Topology,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: u64,
+    now_ns: u64,
+    starts: Vec<(CpuId, Label, Start)>,
+    sleepers: BTreeMap<(u64, usize), Waker>,
+    parked: BTreeMap<usize, Label>,
+    requests: Vec<drive::Request>,
+    /// The task that runs now.
+    current: usize,
+    /// For each core: which task is in an atomic stretch there, and how deep.
+    atomic: Vec<Option<(usize, u32)>>,
+}
+
+type LocalSpawns = Rc<RefCell<Vec<(CpuId, Label, LocalFuture)>>>;
+
+struct Task {
+    cpu: CpuId,
+    label: Label,
+    ready: Arc<Ready>,
+    future: LocalFuture,
+}
+
+struct Ready(AtomicBool);
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl World {
+    pub(crate) fn new(cpus: u32, seed: u64) -> Self {
+        let state = State {
+            random: seed,
+            now_ns: 0,
+            starts: Vec::new(),
+            sleepers: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            requests: Vec::new(),
+            current: 0,
+            atomic: vec![None; cpus as usize],
+        };
+        let topology = Topology::new((0..cpus).map(|cpu| NodeId(cpu % 2)).collect());
+        let platform = TestPlatform(Arc::new(Shared { topology, state: Mutex::new(state) }));
+        Self { platform, tasks: Vec::new(), local: Rc::default() }
+    }
+
+    pub(crate) fn platform(&self) -> &TestPlatform {
+        &self.platform
+    }
+
+    /// A drive of zeros.
+    pub(crate) fn drive(&self, name: &str, sectors: u64) -> Drive {
+        Drive::new(self.platform.clone(), name, sectors)
+    }
+
+    /// Starts a task that need not be `Send`.
+    pub(crate) fn spawn<F: Future<Output = ()> + 'static>(
+        &self,
+        cpu: u32,
+        label: &'static str,
+        task: impl FnOnce(TestCpu) -> F,
+    ) {
+        let core = self.cpu(CpuId(cpu));
+        let future = Box::pin(task(core));
+        self.local.borrow_mut().push((CpuId(cpu), Label::new(label), future));
+    }
+
+    /// Runs until every task has ended or none can go on.
+    pub(crate) fn run(&mut self) -> Outcome {
+        for _ in 0..STEPS_MAX {
+            self.admit();
+            let runnable: Vec<usize> =
+                (0..self.tasks.len()).filter(|index| self.can_run(*index)).collect();
+            let mut state = self.platform.state();
+            let choices = runnable.len() + state.requests.len();
+            if choices == 0 {
+                let Some((until, waker)) = state.sleepers.pop_first() else {
+                    drop(state);
+                    return self.outcome();
+                };
+                state.now_ns = until.0;
+                waker.wake();
+                continue;
+            }
+            let choice = state.draw(choices as u64) as usize;
+            if let Some(index) = runnable.get(choice) {
+                state.current = *index;
+                drop(state);
+                self.poll(*index);
+            } else {
+                let request = state.requests.swap_remove(choice - runnable.len());
+                let random = state.draw(u64::MAX);
+                drop(state);
+                request.finish(random);
+            }
+        }
+        panic!("{STEPS_MAX} steps are not enough: somebody spins for ever");
+    }
+
+    fn cpu(&self, id: CpuId) -> TestCpu {
+        TestCpu { platform: self.platform.clone(), id, local: self.local.clone() }
+    }
+
+    fn admit(&mut self) {
+        let starts = std::mem::take(&mut self.platform.state().starts);
+        let started = starts.into_iter().map(|(cpu, label, start)| {
+            let future = start(self.cpu(cpu));
+            (cpu, label, future)
+        });
+        let started: Vec<_> = started.chain(self.local.take()).collect();
+        for (cpu, label, future) in started {
+            let ready = Arc::new(Ready(AtomicBool::new(true)));
+            self.tasks.push(Some(Task { cpu, label, ready, future }));
+        }
+    }
+
+    fn can_run(&self, index: usize) -> bool {
+        let Some(task) = &self.tasks[index] else { return false };
+        let atomic = self.platform.state().atomic[task.cpu.0 as usize];
+        task.ready.0.load(Ordering::Relaxed) && atomic.is_none_or(|(holder, _)| holder == index)
+    }
+
+    fn poll(&mut self, index: usize) {
+        let task = self.tasks[index].as_mut().expect("a task that can run");
+        task.ready.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(task.ready.clone());
+        if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            self.tasks[index] = None;
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let state = self.platform.state();
+        let left = self.tasks.iter().enumerate().filter_map(|(index, task)| {
+            let task = task.as_ref()?;
+            let waits_for = state.parked.get(&index).map_or("?".to_owned(), Label::to_string);
+            Some(format!("{} waits for {waits_for}", task.label))
+        });
+        let left: Vec<String> = left.collect();
+        if left.is_empty() { Outcome::Done } else { Outcome::Deadlock(left) }
+    }
+}
+
+impl State {
+    /// An even draw below `end`, by splitmix64 (Steele, Lea, Flood 2014).
+    fn draw(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+impl TestPlatform {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("no test goes on after a panic")
+    }
+
+    /// Where another task may run.
+    async fn switch_point(&self) {
+        if self.state().draw(2) == 0 {
+            self.let_others_run().await;
+        }
+    }
+
+    async fn let_others_run(&self) {
+        let mut first = true;
+        poll_fn(|context| {
+            if !std::mem::take(&mut first) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn assert_may_sleep(&self) {
+        let state = self.state();
+        let mut holders = state.atomic.iter().flatten();
+        let sleeps = !holders.any(|(holder, _)| *holder == state.current);
+        drop(state);
+        assert!(sleeps, "a task sleeps in an atomic stretch");
+    }
+}
+
+impl Platform for TestPlatform {
+    type Cpu = TestCpu;
+    type Device = Drive;
+    type Word = TestWord;
+    type Region = TestRegion;
+    type Guarded<T: Send + 'static> = TestGuarded<T>;
+    type Parker = TestParker;
+    type LockProbe = NoProbe;
+
+    fn topology(&self) -> &Topology {
+        &self.0.topology
+    }
+
+    fn region(&self, _: Label, start_bytes: u32, length_bytes: u32) -> TestRegion {
+        TestRegion { start_bytes, length_bytes, taken: Arc::default() }
+    }
+
+    fn word(&self, label: Label, place: Place<'_, Self>, value: u64) -> TestWord {
+        if let Place::Within { region, offset_bytes } = place {
+            assert!((region.start_bytes + offset_bytes).is_multiple_of(8), "{label} is misaligned");
+            assert!(offset_bytes + 8 <= region.length_bytes, "{label} leaves its region");
+            let free = region.taken.lock().expect("no panic").insert(offset_bytes);
+            assert!(free, "{label} overlaps another word");
+        }
+        TestWord { platform: self.clone(), value: AtomicU64::new(value) }
+    }
+
+    fn guarded<T: Send + 'static>(&self, value: T) -> TestGuarded<T> {
+        TestGuarded(Mutex::new(value))
+    }
+
+    fn parker(&self, label: Label) -> TestParker {
+        TestParker { label, permit: Arc::default() }
+    }
+
+    fn lock_probe(&self, _: Label) -> NoProbe {
+        NoProbe
+    }
+
+    fn spawn_on<F>(
+        &self,
+        cpu: CpuId,
+        label: Label,
+        task: impl FnOnce(TestCpu) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + 'static,
+    {
+        let start: Start = Box::new(|cpu| Box::pin(task(cpu)));
+        self.state().starts.push((cpu, label, start));
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct TestCpu {
+    platform: TestPlatform,
+    id: CpuId,
+    local: LocalSpawns,
+}
+
+impl Cpu<TestPlatform> for TestCpu {
+    fn platform(&self) -> &TestPlatform {
+        &self.platform
+    }
+
+    fn id(&self) -> CpuId {
+        self.id
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.platform.state().now_ns
+    }
+
+    fn spawn(&self, label: Label, task: impl Future<Output = ()> + 'static) {
+        self.local.borrow_mut().push((self.id, label, Box::pin(task)));
+    }
+
+    async fn sleep_ns(&self, duration_ns: u64) {
+        self.platform.assert_may_sleep();
+        let until = self.now_ns() + duration_ns;
+        poll_fn(|context| {
+            let mut state = self.platform.state();
+            if state.now_ns >= until {
+                return Poll::Ready(());
+            }
+            let current = state.current;
+            state.sleepers.insert((until, current), context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    async fn spend(&self, _: Work) {
+        self.platform.switch_point().await;
+    }
+
+    async fn yield_now(&self) {
+        self.platform.assert_may_sleep();
+        self.platform.let_others_run().await;
+    }
+
+    async fn fence(&self, _: Ordering) {
+        self.platform.switch_point().await;
+    }
+
+    fn enter_atomic(&self) {
+        let mut state = self.platform.state();
+        let current = state.current;
+        let entry = &mut state.atomic[self.id.0 as usize];
+        let (holder, depth) = entry.unwrap_or((current, 0));
+        assert_eq!(holder, current, "two tasks run on one core");
+        *entry = Some((current, depth + 1));
+    }
+
+    fn leave_atomic(&self) {
+        let mut state = self.platform.state();
+        let entry = &mut state.atomic[self.id.0 as usize];
+        let (holder, depth) = entry.expect("leaves what it entered");
+        *entry = (depth > 1).then_some((holder, depth - 1));
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct TestRegion {
+    start_bytes: u32,
+    length_bytes: u32,
+    taken: Arc<Mutex<BTreeSet<u32>>>,
+}
+
+pub(crate) struct TestWord {
+    platform: TestPlatform,
+    value: AtomicU64,
+}
+
+/// One thread: the orderings do not matter.
+const ANY: Ordering = Ordering::SeqCst;
+
+impl Word<TestPlatform> for TestWord {
+    async fn load(&self, _: &TestCpu, _: Ordering) -> u64 {
+        self.platform.switch_point().await;
+        self.value.load(ANY)
+    }
+
+    async fn store(&self, _: &TestCpu, value: u64, _: Ordering) {
+        self.platform.switch_point().await;
+        self.value.store(value, ANY);
+    }
+
+    async fn add(&self, cpu: &TestCpu, delta: u64, order: Ordering) {
+        self.fetch_add(cpu, delta, order).await;
+    }
+
+    async fn fetch_add(&self, _: &TestCpu, delta: u64, _: Ordering) -> u64 {
+        self.platform.switch_point().await;
+        self.value.fetch_add(delta, ANY)
+    }
+
+    async fn fetch_or(&self, _: &TestCpu, bits: u64, _: Ordering) -> u64 {
+        self.platform.switch_point().await;
+        self.value.fetch_or(bits, ANY)
+    }
+
+    async fn swap(&self, _: &TestCpu, value: u64, _: Ordering) -> u64 {
+        self.platform.switch_point().await;
+        self.value.swap(value, ANY)
+    }
+
+    async fn compare_exchange(
+        &self,
+        _: &TestCpu,
+        current: u64,
+        new: u64,
+        _: Ordering,
+    ) -> Result<u64, u64> {
+        self.platform.switch_point().await;
+        self.value.compare_exchange(current, new, ANY, ANY)
+    }
+
+    async fn spin_until(&self, _: &TestCpu, _: Ordering, ready: impl Fn(u64) -> bool) -> u64 {
+        self.platform.switch_point().await;
+        loop {
+            let value = self.value.load(ANY);
+            if ready(value) {
+                return value;
+            }
+            self.platform.let_others_run().await;
+        }
+    }
+}
+
+/// Panics where two tasks are in one section.
+pub(crate) struct TestGuarded<T>(Mutex<T>);
+
+impl<T: Send + 'static> Guarded<T> for TestGuarded<T> {
+    type Access<'a> = MutexGuard<'a, T>;
+
+    unsafe fn access(&self) -> MutexGuard<'_, T> {
+        self.0.try_lock().expect("one task at a time in a section")
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct TestParker {
+    label: Label,
+    permit: Arc<Mutex<(bool, Option<Waker>)>>,
+}
+
+impl Parker<TestPlatform> for TestParker {
+    async fn park(&self, cpu: &TestCpu) {
+        cpu.platform.assert_may_sleep();
+        poll_fn(|context| {
+            let mut permit = self.permit.lock().expect("no panic");
+            let mut state = cpu.platform.state();
+            let current = state.current;
+            if std::mem::take(&mut permit.0) {
+                state.parked.remove(&current);
+                return Poll::Ready(());
+            }
+            state.parked.insert(current, self.label);
+            permit.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    async fn unpark(&self, cpu: &TestCpu) {
+        cpu.platform.switch_point().await;
+        let mut permit = self.permit.lock().expect("no panic");
+        permit.0 = true;
+        if let Some(waker) = permit.1.take() {
+            waker.wake();
+        }
+    }
+}
+
+pub(crate) struct NoProbe;
+
+impl LockProbe<TestPlatform> for NoProbe {
+    fn acquiring(&self, _: &TestCpu) {}
+    fn acquired(&self, _: &TestCpu, _: bool) {}
+    fn released(&self, _: &TestCpu) {}
+}
