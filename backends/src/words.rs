@@ -104,6 +104,18 @@ impl Word<RealPlatform> for RealWord {
     }
 
     #[inline]
+    async fn swap_bits(&self, _cpu: &RealCpu, mask: u64, value: u64, order: Ordering) -> u64 {
+        let mut old = self.atomic().load(Ordering::Relaxed);
+        loop {
+            let new = old & !mask | value & mask;
+            match self.atomic().compare_exchange_weak(old, new, order, Ordering::Relaxed) {
+                Ok(old) => return old,
+                Err(changed) => old = changed,
+            }
+        }
+    }
+
+    #[inline]
     async fn compare_exchange(
         &self,
         _cpu: &RealCpu,

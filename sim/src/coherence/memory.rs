@@ -28,6 +28,7 @@ pub(crate) enum Operation {
     FetchAdd(u64),
     FetchOr(u64),
     Swap(u64),
+    SwapBits { mask: u64, value: u64 },
     CompareExchange { current: u64, new: u64 },
 }
 
@@ -248,6 +249,7 @@ impl Memory {
             Operation::Store(new) | Operation::Swap(new) => new,
             Operation::Add(delta) | Operation::FetchAdd(delta) => old.wrapping_add(delta),
             Operation::FetchOr(bits) => old | bits,
+            Operation::SwapBits { mask, value } => old & !mask | value & mask,
             Operation::CompareExchange { current, new } => {
                 if old == current {
                     new

@@ -82,6 +82,16 @@ impl Word<SimPlatform> for SimWord {
         self.access(Operation::Swap(value), order)
     }
 
+    fn swap_bits(
+        &self,
+        _: &SimCpu,
+        mask: u64,
+        value: u64,
+        order: Ordering,
+    ) -> impl Future<Output = u64> {
+        self.access(Operation::SwapBits { mask, value }, order)
+    }
+
     async fn compare_exchange(
         &self,
         _: &SimCpu,
