@@ -10,5 +10,6 @@
 
 pub mod buffer;
 pub mod device;
+pub mod lock;
 pub mod platform;
 pub mod units;

@@ -15,6 +15,7 @@ use crate::device::Device;
 use crate::units::{CpuId, NodeId};
 use std::fmt;
 use std::future::Future;
+use std::ops::DerefMut;
 pub use std::sync::atomic::Ordering;
 
 /// A machine: its cores, its memory, its drives.
@@ -40,10 +41,11 @@ pub trait Platform: Clone + Send + Sync + Sized + 'static {
     fn topology(&self) -> &Topology;
 
     /// Memory for words that lie side by side: `length_bytes` bytes that start `start_bytes` after
-    /// a boundary of 128 bytes, so that the caller decides where cache lines cut it.
+    /// a boundary of 128 bytes, so that the caller decides where cache lines cut it. No other
+    /// memory shares its lines.
     fn region(&self, label: Label, start_bytes: u32, length_bytes: u32) -> Self::Region;
 
-    /// A word that holds `value` at first.
+    /// A word that holds `value` at first. It keeps its region alive.
     ///
     /// # Panics
     /// If the place lies outside its region or is no multiple of 8 bytes from the boundary.
@@ -101,6 +103,14 @@ pub trait Cpu<P: Platform>: Clone + 'static {
     /// it was running in the context of a completion interrupt.
     fn yield_now(&self) -> impl Future<Output = ()>;
 
+    /// A memory fence, as the language defines it: `Acquire`, `Release` or `SeqCst`. The last one
+    /// waits until the stores before it are visible (`MFENCE`, `DMB ISH`); the others cost the core
+    /// little or nothing.
+    ///
+    /// # Panics
+    /// If the order is `Relaxed`.
+    fn fence(&self, order: Ordering) -> impl Future<Output = ()>;
+
     /// Enters a stretch in which the task may not sleep and its core takes no interrupt, as around
     /// a spin lock. Stretches nest.
     fn enter_atomic(&self);
@@ -156,16 +166,23 @@ pub trait Word<P: Platform>: Send + Sync + 'static {
 
 /// Plain memory that a lock guards.
 pub trait Guarded<T>: Send + Sync + 'static {
-    /// Calls `access` with the value.
+    /// The right to reach the value, from [`access`](Self::access) until it is dropped. A model
+    /// checker watches for two of them at once, and for two without an order between them.
+    type Access<'a>: DerefMut<Target = T>
+    where
+        Self: 'a;
+
+    /// Reaches the value.
     ///
     /// # Safety
-    /// The caller holds the lock that guards this value, for the whole call, and `access` does not
-    /// reach the same value again.
-    unsafe fn with_mut<R>(&self, access: impl FnOnce(&mut T) -> R) -> R;
+    /// The caller holds the lock that guards this value from before the call until the result is
+    /// dropped, and has no other access to the same value meanwhile.
+    unsafe fn access(&self) -> Self::Access<'_>;
 }
 
 /// A place where one task at a time sleeps. It holds at most one permit, so a wake-up that comes
-/// before the sleep is not lost.
+/// before the sleep is not lost. What was written before `unpark` is seen after the `park` that
+/// takes its permit.
 pub trait Parker<P: Platform>: Clone + Send + Sync + 'static {
     /// Sleeps until there is a permit, and takes it. The core is free meanwhile.
     fn park(&self, cpu: &P::Cpu) -> impl Future<Output = ()>;

@@ -1,0 +1,5 @@
+//! Machines: their shape and what everything on them costs.
+
+mod model;
+
+pub use model::*;
