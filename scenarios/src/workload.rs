@@ -106,6 +106,13 @@ pub struct Schedule {
     pub ios_per_job: Option<u64>,
 }
 
+impl Schedule {
+    /// Whether a request that completes now is counted.
+    pub fn counts(&self, now_ns: u64) -> bool {
+        self.measure_from_ns <= now_ns && now_ns < self.end_ns
+    }
+}
+
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {

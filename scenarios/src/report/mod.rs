@@ -1,0 +1,4 @@
+//! How results are shown: aligned tables, JSON, progress.
+
+pub mod progress;
+pub mod table;
