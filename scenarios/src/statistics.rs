@@ -87,6 +87,28 @@ impl IoStatistics {
     }
 }
 
+impl IoSummary {
+    /// The median of each number over several runs.
+    ///
+    /// # Panics
+    /// If there is no run.
+    pub fn median_of(runs: &[&IoSummary]) -> Self {
+        let median = |number: fn(&IoSummary) -> f64| {
+            Spread::of(&runs.iter().map(|run| number(run)).collect::<Vec<_>>()).median
+        };
+        Self {
+            bandwidth_gib_per_s: median(|run| run.bandwidth_gib_per_s),
+            iops: median(|run| run.iops),
+            requests: median(|run| run.requests as f64) as u64,
+            latency_ns_mean: median(|run| run.latency_ns_mean),
+            latency_ns_p50: median(|run| run.latency_ns_p50 as f64) as u64,
+            latency_ns_p99: median(|run| run.latency_ns_p99 as f64) as u64,
+            latency_ns_p999: median(|run| run.latency_ns_p999 as f64) as u64,
+            latency_ns_max: median(|run| run.latency_ns_max as f64) as u64,
+        }
+    }
+}
+
 /// The middle of repeated runs, and the interval that 8 of 10 of them fall in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {

@@ -10,7 +10,7 @@ pub mod raid10_resync_lock;
 use crate::statistics::IoSummary;
 use sim::contention::ContentionTable;
 use sim::machine::{Machine, Shape};
-use sim::{Options, Outcome, Simulation};
+use sim::Simulation;
 
 /// A story.
 pub trait Scenario: Sync {
@@ -87,6 +87,22 @@ pub struct RunReport {
     pub trace_hash: u64,
     /// The text trace, if it was asked for.
     pub trace: Option<String>,
+}
+
+impl RunReport {
+    /// What the simulator itself knows of a run that has ended.
+    fn of(world: &Simulation, setup: &Setup<'_>, violation: Option<String>) -> Self {
+        Self {
+            violation,
+            measured: None,
+            io: None,
+            contention: world.contention(),
+            virtual_ns: world.now_ns(),
+            events: world.events(),
+            trace_hash: world.trace_hash(),
+            trace: setup.trace.then(|| world.trace_text()),
+        }
+    }
 }
 
 /// Every scenario, in the order in which `list` names them.

@@ -12,7 +12,12 @@ pub struct Table {
 impl Table {
     /// A table with these headings and no rows.
     pub fn new<const COLUMNS: usize>(headings: [&str; COLUMNS]) -> Self {
-        Self { rows: vec![headings.map(str::to_owned).to_vec()], left_columns: 1 }
+        Self::new_of(headings.map(str::to_owned))
+    }
+
+    /// As [`new`](Self::new), with headings that are known only at run time.
+    pub fn new_of(headings: impl IntoIterator<Item = String>) -> Self {
+        Self { rows: vec![headings.into_iter().collect()], left_columns: 1 }
     }
 
     /// Aligns the first `columns` columns left.
