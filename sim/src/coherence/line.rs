@@ -149,9 +149,8 @@ impl Line {
 
     /// From one core's cache to another's: straight, plus its share of the way through the home.
     fn transfer_ns(&self, source: u32, target: u32, home: NodeId, machine: &Machine) -> u64 {
-        let straight = machine
-            .line
-            .transfer_ns(machine.shape.distance(CpuId(source), CpuId(target)));
+        let straight =
+            machine.line.transfer_ns(machine.shape.distance(CpuId(source), CpuId(target)));
         let source_node = machine.shape.node_of_cpu[source as usize];
         let target_node = machine.shape.node_of_cpu[target as usize];
         if source_node == target_node || home == source_node || home == target_node {

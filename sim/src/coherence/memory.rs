@@ -104,8 +104,16 @@ impl Memory {
         WordId(self.words.len() as u32 - 1)
     }
 
-    pub(crate) fn label(&self, word: WordId) -> Label {
-        self.words[word.0 as usize].label
+    pub(crate) fn label_of(&self, word: u32) -> Label {
+        self.words[word as usize].label
+    }
+
+    pub(crate) fn stores_drained(&self, cpu: u32) -> bool {
+        self.store_buffers[cpu as usize].stores.is_empty()
+    }
+
+    pub(crate) fn line_of(&self, word: WordId) -> u32 {
+        self.words[word.0 as usize].line
     }
 
     pub(crate) fn lines(&self) -> &[Line] {
@@ -120,10 +128,6 @@ impl Memory {
         for line in &mut self.lines {
             line.counts = Default::default();
         }
-    }
-
-    pub(crate) fn stores_drained(&self, cpu: u32) -> bool {
-        self.store_buffers[cpu as usize].stores.is_empty()
     }
 
     /// Begins an access of a task on `cpu`.
@@ -223,33 +227,46 @@ impl Memory {
         }
     }
 
-    /// An exclusive transfer has arrived at `cpu`: invalidated spinners ask again, and the next
-    /// request starts. Returns the invalidated spinners.
-    pub(crate) fn arrive_exclusive(
+    /// An exclusive transfer has arrived at `cpu`. The spinners that lost their copies, nearest
+    /// first.
+    pub(crate) fn take_exclusive(
+        &mut self,
+        machine: &Machine,
+        line: u32,
+        cpu: u32,
+    ) -> Vec<(TaskId, u32)> {
+        self.lines[line as usize].arrive_exclusive(cpu, machine)
+    }
+
+    /// What follows such an arrival: the invalidated spinners ask again, and the next request starts.
+    pub(crate) fn hand_on(
         &mut self,
         machine: &Machine,
         now_ns: u64,
         line: u32,
-        cpu: u32,
-    ) -> Vec<TaskId> {
-        let invalidated = self.lines[line as usize].arrive_exclusive(cpu, machine);
-        for (task, watcher) in &invalidated {
-            let request = Request {
-                requester: Requester::Task(*task),
-                cpu: *watcher,
-                exclusive: false,
-                since_ns: now_ns,
-            };
-            self.lines[line as usize].queue.push_back(request);
-        }
-        if let Some(request) = self.lines[line as usize].queue.pop_front() {
+        invalidated: &[(TaskId, u32)],
+    ) {
+        let state = &mut self.lines[line as usize];
+        state.queue.extend(invalidated.iter().map(|(task, cpu)| Request {
+            requester: Requester::Task(*task),
+            cpu: *cpu,
+            exclusive: false,
+            since_ns: now_ns,
+        }));
+        if let Some(request) = state.queue.pop_front() {
             self.start(machine, now_ns, line, request);
         }
-        invalidated.into_iter().map(|(task, _)| task).collect()
     }
 
-    /// Lets a spinning task wait for the invalidation of its copy; false if it has none any more.
-    pub(crate) fn watch(&mut self, now_ns: u64, word: WordId, task: TaskId, cpu: u32) -> Option<u32> {
+    /// Lets a spinning task wait for the invalidation of its copy. The line; none if it has no copy
+    /// any more.
+    pub(crate) fn watch(
+        &mut self,
+        now_ns: u64,
+        word: WordId,
+        task: TaskId,
+        cpu: u32,
+    ) -> Option<u32> {
         let line = self.words[word.0 as usize].line;
         let state = &mut self.lines[line as usize];
         if !state.hits(cpu, false, now_ns) {
@@ -300,19 +317,17 @@ impl Memory {
     }
 
     /// The line of the first store of `cpu` has arrived: that store takes effect, and so do those
-    /// behind it that find their lines there. The line that arrived.
-    pub(crate) fn store_arrived(&mut self, machine: &Machine, now_ns: u64, cpu: u32) -> u32 {
+    /// behind it that find their lines there.
+    pub(crate) fn store_arrived(&mut self, machine: &Machine, now_ns: u64, cpu: u32) {
         let first = self.store_buffers[cpu as usize].stores.pop_front();
         let (word, operation) = first.expect("a store waits for its line");
         self.apply(word, operation);
-        let arrived = self.words[word.0 as usize].line;
-        arrived_line_is_exclusive(&self.lines[arrived as usize], cpu, now_ns);
         self.drain_hits(machine, now_ns, cpu);
-        arrived
     }
 
     fn drain_hits(&mut self, machine: &Machine, now_ns: u64, cpu: u32) {
-        while let Some((word, operation)) = self.store_buffers[cpu as usize].stores.front().copied() {
+        while let Some((word, operation)) = self.store_buffers[cpu as usize].stores.front().copied()
+        {
             let line = self.words[word.0 as usize].line;
             if !self.lines[line as usize].hits(cpu, true, now_ns) {
                 self.request(machine, now_ns, line, Requester::StoreBuffer, cpu, true);
@@ -329,8 +344,4 @@ impl Memory {
         let (word, _) = first.expect("a store waits for its line");
         self.words[word.0 as usize].line
     }
-}
-
-fn arrived_line_is_exclusive(line: &Line, cpu: u32, now_ns: u64) {
-    debug_assert!(line.hits(cpu, true, now_ns), "a store takes effect on an exclusive line");
 }

@@ -21,5 +21,4 @@ mod cpu_set;
 mod line;
 mod memory;
 
-pub(crate) use line::Line;
-pub(crate) use memory::{Begun, Memory, Operation, Requester, WordId};
+pub(crate) use memory::{Begun, Memory, Operation, Requester, Scheduled, WordId};

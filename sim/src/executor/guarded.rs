@@ -14,7 +14,10 @@ impl<T> SimGuarded<T> {
 }
 
 impl<T: Send + 'static> Guarded<T> for SimGuarded<T> {
-    type Access<'a> = RefMut<'a, T>;
+    type Access<'a>
+        = RefMut<'a, T>
+    where
+        Self: 'a;
 
     unsafe fn access(&self) -> RefMut<'_, T> {
         self.0.try_borrow_mut().expect("two tasks are inside one lock")

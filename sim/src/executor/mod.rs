@@ -16,6 +16,6 @@ mod tie;
 pub(crate) use confined::Confined;
 pub use guarded::SimGuarded;
 pub(crate) use queue::{Event, EventQueue, Kind};
-pub(crate) use task::{Step, TaskId, TaskState, Tasks, WokenList};
+pub(crate) use task::{Step, TaskFuture, TaskId, TaskState, Tasks, WokenList};
 pub use tie::Perturbation;
 pub(crate) use tie::TieBreaker;

@@ -4,6 +4,7 @@
 //! for a wake-up) → `Runnable`; or it ends. A running task has a `Step` under way whenever it is
 //! not being polled.
 
+use crate::platform::HeldLock;
 use raid::platform::Label;
 use std::future::Future;
 use std::pin::Pin;
@@ -60,8 +61,8 @@ pub(crate) struct Task {
     pub(crate) atomic_depth: u32,
     /// What it waits for when it is blocked, if it said so.
     pub(crate) waits_for: Option<Label>,
-    /// Locks that it holds or waits for, outermost first: name, and whether it has it.
-    pub(crate) locks: Vec<(Label, bool)>,
+    /// Locks that it holds or waits for, outermost first.
+    pub(crate) locks: Vec<HeldLock>,
 }
 
 /// The table of tasks.
