@@ -8,8 +8,27 @@
 //! What decides is pure and has no platform in its signature; what waits or shares memory is an
 //! `async fn` generic over one parameter, `P: Platform`.
 
+mod background;
+mod execute;
+mod member;
+
+pub mod array;
 pub mod buffer;
+pub mod concurrency;
 pub mod device;
+pub mod error;
+pub mod layout;
+pub mod levels;
 pub mod lock;
+pub mod plan;
 pub mod platform;
+pub mod request;
+pub mod tuning;
 pub mod units;
+
+pub use array::{Array, ArrayOptions, ReadDone};
+pub use background::resync::{RESYNC_WINDOW, ResyncOptions, ResyncReport};
+pub use error::{ArrayError, CreateError};
+pub use levels::Level;
+pub use member::MemberState;
+pub use tuning::Tuning;

@@ -1,0 +1,167 @@
+//! What can go wrong when an array is made and when it is used. Each message is one line for a
+//! person: what, where, and what would be right.
+
+use crate::device::IoError;
+use crate::units::{MemberIndex, Sector, Sectors};
+
+/// Why no array can be made of these devices with these options. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// RAID 10 needs two members at least.
+    #[error("{members} members are too few: {level} needs at least {members_min}")]
+    TooFewMembers {
+        /// How many there are.
+        members: u32,
+        /// The level in the field's words.
+        level: &'static str,
+        /// How many it needs.
+        members_min: u32,
+    },
+    /// Zero copies.
+    #[error("zero near copies would store nothing: give 1 to {members}")]
+    NoCopies {
+        /// How many members there are.
+        members: u32,
+    },
+    /// Two copies of a chunk would lie on one member.
+    #[error("{near_copies} near copies need as many members, but there are {members}")]
+    MoreCopiesThanMembers {
+        /// Copies asked for.
+        near_copies: u32,
+        /// How many members there are.
+        members: u32,
+    },
+    /// The chunk size is no power of two.
+    #[error("a chunk of {chunk_bytes} bytes is no power of two")]
+    ChunkNotPowerOfTwo {
+        /// The size asked for.
+        chunk_bytes: u64,
+    },
+    /// The chunk size is too small or too large.
+    #[error(
+        "a chunk of {chunk_bytes} bytes is out of range: \
+         give {chunk_bytes_min} (4 KiB) to {chunk_bytes_max} (16 MiB)"
+    )]
+    ChunkOutOfRange {
+        /// The size asked for.
+        chunk_bytes: u64,
+        /// The smallest.
+        chunk_bytes_min: u64,
+        /// The largest.
+        chunk_bytes_max: u64,
+    },
+    /// A chunk would be no whole number of a device's blocks.
+    #[error(
+        "a chunk of {chunk_bytes} bytes is smaller than a block of {device}, {block_bytes} bytes"
+    )]
+    ChunkBelowBlock {
+        /// The chunk size asked for.
+        chunk_bytes: u64,
+        /// The device.
+        device: String,
+        /// Its logical block.
+        block_bytes: u32,
+    },
+    /// A device does not hold a single chunk.
+    #[error("{device} is too small: it has {device_bytes} bytes, and one chunk has {chunk_bytes}")]
+    DeviceTooSmall {
+        /// The device.
+        device: String,
+        /// Its size.
+        device_bytes: u64,
+        /// The chunk size asked for.
+        chunk_bytes: u64,
+    },
+    /// The members together exceed 64-bit addresses.
+    #[error("{members} members of {member_size} sectors are more than 64-bit addresses reach")]
+    TooLarge {
+        /// How many there are.
+        members: u32,
+        /// What each offers.
+        member_size: Sectors,
+    },
+}
+
+/// Why the array did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArrayError {
+    /// A request without length.
+    #[error("the request at sector {at} is empty")]
+    Empty {
+        /// Where it was aimed.
+        at: Sector,
+    },
+    /// A request that cuts a logical block.
+    #[error(
+        "{length_bytes} bytes at sector {at} are not whole logical blocks of \
+         {logical_block_bytes} bytes"
+    )]
+    Misaligned {
+        /// Its first sector.
+        at: Sector,
+        /// Its length.
+        length_bytes: u64,
+        /// The array's logical block.
+        logical_block_bytes: u32,
+    },
+    /// A request that reaches beyond the end.
+    #[error("sectors {at}+{length} lie beyond the array's {capacity}")]
+    OutOfRange {
+        /// Its first sector.
+        at: Sector,
+        /// Its length.
+        length: Sectors,
+        /// What the array has.
+        capacity: Sectors,
+    },
+    /// No copy is left that can be read. The buffer's contents are undefined.
+    #[error("no copy of sectors {at}+{length} can be read")]
+    Unreadable {
+        /// The first sector of the piece that was lost.
+        at: Sector,
+        /// Its length.
+        length: Sectors,
+        /// What the last member said.
+        #[source]
+        cause: IoError,
+    },
+    /// A member did not take a write, and the array would not survive losing it. The sectors hold
+    /// old or new data, sector by sector.
+    #[error("member {member} did not take sectors {at}+{length}, and it cannot be spared")]
+    Unwritable {
+        /// The first sector of the piece.
+        at: Sector,
+        /// Its length.
+        length: Sectors,
+        /// Who.
+        member: MemberIndex,
+        /// What it said.
+        #[source]
+        cause: IoError,
+    },
+    /// A member did not flush, and the array would not survive losing it.
+    #[error("member {member} did not flush, and it cannot be spared")]
+    Unflushed {
+        /// Who.
+        member: MemberIndex,
+        /// What it said.
+        #[source]
+        cause: IoError,
+    },
+    /// One resync at a time.
+    #[error("a resync is already running")]
+    ResyncRunning,
+    /// A resync has to make progress, and may not raise the barrier higher than it goes.
+    #[error(
+        "a resync needs a window of at least one logical block and 1 to {windows_max} windows in \
+         flight, not {window} sectors and {windows_in_flight}"
+    )]
+    ResyncWindows {
+        /// The window asked for.
+        window: Sectors,
+        /// Windows in flight asked for.
+        windows_in_flight: u32,
+        /// The most.
+        windows_max: u32,
+    },
+}

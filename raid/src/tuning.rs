@@ -1,0 +1,72 @@
+//! Which strategy guards each contended spot: plain data, so that a command line, a file or a
+//! comparison can choose it. Never changes what the array promises, except for
+//! [`Undo::Silent`], which is there to be found out.
+
+use crate::lock::SpinKind;
+
+/// The choices for one array. The default is the best of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// What guards the resync barrier.
+    pub resync_lock: ResyncLock,
+    /// The algorithm of every spin lock of the array.
+    pub spin_kind: SpinKind,
+    /// When the wait queue of the barrier is woken.
+    pub wake: Wake,
+    /// Where the barrier's words lie.
+    pub placement: Placement,
+    /// What a request does that entered without the lock and finds that it must not.
+    pub undo: Undo,
+}
+
+/// What guards the resync barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResyncLock {
+    /// A spin lock, taken by each request: md's raid10 until Linux 6.0.
+    Spin,
+    /// A sequence lock: a request writes no more than the count of pending requests, as long as the
+    /// barrier is down. md's raid10 since Linux 6.1.
+    Seqlock,
+}
+
+/// When leaving the submission path, and having sent pending writes off, wakes the barrier's wait
+/// queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Always, which takes the queue's lock.
+    Always,
+    /// After a look at whether anybody waits, which takes no lock.
+    IfWaiting,
+}
+
+/// Where the barrier's words lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Side by side, as in md's structure.
+    Together,
+    /// Each on cache lines of its own.
+    Apart,
+}
+
+/// What a request does that has counted itself as pending without the lock and then finds that the
+/// barrier changed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// It counts itself off and, if it was the last, wakes whoever waits for that.
+    WakeAtZero,
+    /// It only counts itself off: the fault in the first version of the change to a sequence lock.
+    /// A resync that has seen the request as pending then sleeps for ever.
+    Silent,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            resync_lock: ResyncLock::Seqlock,
+            spin_kind: SpinKind::Queued,
+            wake: Wake::IfWaiting,
+            placement: Placement::Together,
+            undo: Undo::WakeAtZero,
+        }
+    }
+}
