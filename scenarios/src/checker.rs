@@ -85,12 +85,7 @@ pub fn check(block: &[u8], at: Sector, last: Generation, seed: u64) -> Result<bo
     Ok(checked)
 }
 
-fn check_sector(
-    sector: &[u8],
-    at: Sector,
-    last: Generation,
-    seed: u64,
-) -> Result<bool, Mismatch> {
+fn check_sector(sector: &[u8], at: Sector, last: Generation, seed: u64) -> Result<bool, Mismatch> {
     let mut words = sector
         .chunks_exact(WORD_BYTES)
         .map(|bytes| u64::from_be_bytes(bytes.try_into().expect("chunks of a word")));

@@ -51,6 +51,10 @@ struct JobResult {
     failure: Option<Failure>,
 }
 
+/// What a platform may do with the buffers of a job before their first use, such as register them
+/// with the kernel. It runs on the job's core.
+pub type PrepareBuffers<P> = fn(&<P as Platform>::Cpu, &mut [Buffer]);
+
 /// Starts job `i` on `cpus[i]`.
 ///
 /// # Panics
@@ -60,6 +64,7 @@ pub fn start<P: Platform>(
     target: &Target<P>,
     workload: Workload,
     cpus: &[CpuId],
+    prepare_buffers: PrepareBuffers<P>,
 ) -> Running<P> {
     assert_eq!(cpus.len(), workload.jobs as usize, "one core for each job");
     let running = Running {
@@ -71,7 +76,7 @@ pub fn start<P: Platform>(
         let (target, running) = (target.clone(), running.clone());
         let index = index as u32;
         platform.spawn_on(*cpu, Label::indexed("job", index), move |cpu| async move {
-            Job::new(index, target, running).start_slots(&cpu);
+            Job::new(index, target, running).start_slots(&cpu, prepare_buffers);
         });
     }
     running
@@ -163,14 +168,17 @@ impl<P: Platform> Job<P> {
         self.workload().block.bytes() as usize
     }
 
-    fn start_slots(self: Rc<Self>, cpu: &P::Cpu) {
-        for slot in 0..self.workload().io_depth {
-            cpu.spawn(Label::indexed("slot", slot), self.clone().slot(cpu.clone()));
+    fn start_slots(self: Rc<Self>, cpu: &P::Cpu, prepare_buffers: PrepareBuffers<P>) {
+        let depth = self.workload().io_depth;
+        let mut buffers: Vec<Buffer> =
+            (0..depth).map(|_| Buffer::zeroed(self.block_bytes())).collect();
+        prepare_buffers(cpu, &mut buffers);
+        for (slot, buffer) in (0..).zip(buffers) {
+            cpu.spawn(Label::indexed("slot", slot), self.clone().slot(cpu.clone(), buffer));
         }
     }
 
-    async fn slot(self: Rc<Self>, cpu: P::Cpu) {
-        let mut buffer = Buffer::zeroed(self.block_bytes());
+    async fn slot(self: Rc<Self>, cpu: P::Cpu, mut buffer: Buffer) {
         while let Some(access) = self.next_access(cpu.now_ns()) {
             buffer = self.request(&cpu, access, buffer).await;
             cpu.yield_now().await;
@@ -281,8 +289,7 @@ impl<P: Platform> Job<P> {
     async fn all_requests_ended(self: Rc<Self>, cpu: &P::Cpu) {
         let slots = {
             let mut state = self.state.borrow_mut();
-            let written: Vec<_> =
-                state.ledger.iter().flat_map(|ledger| ledger.written()).collect();
+            let written: Vec<_> = state.ledger.iter().flat_map(|ledger| ledger.written()).collect();
             let slots = self.workload().io_depth.min(written.len() as u32);
             (state.read_back, state.slots_running) = (written, slots);
             slots

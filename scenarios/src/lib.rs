@@ -6,6 +6,7 @@
 pub mod catalogue;
 pub mod checker;
 pub mod cli;
+pub mod drives;
 pub mod figures;
 pub mod job;
 pub mod placement;

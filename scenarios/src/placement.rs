@@ -4,10 +4,10 @@
 //! evenly over the nodes, within a node evenly over its clusters, within a cluster evenly over its
 //! cores; among equals the seed decides.
 
+use raid::units::{CpuId, NodeId};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use raid::units::{CpuId, NodeId};
 use sim::machine::Shape;
 
 /// Which cores jobs may run on.

@@ -1,6 +1,7 @@
 //! What a run measured: counts and latencies of the requests, and the middle and spread of
 //! repeated runs. Nothing here decides anything about a simulation.
 
+use crate::quantity::{count, nanoseconds, three_digits};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -88,6 +89,21 @@ impl IoStatistics {
 }
 
 impl IoSummary {
+    /// Headings for [`cells`](Self::cells).
+    pub const HEADINGS: [&str; 5] = ["GiB/s", "IOPS", "p50", "p99", "p99.9"];
+
+    /// What a table shows.
+    pub fn cells(&self) -> [String; 5] {
+        let latency = |latency_ns: u64| nanoseconds(latency_ns as f64);
+        [
+            three_digits(self.bandwidth_gib_per_s),
+            count(self.iops),
+            latency(self.latency_ns_p50),
+            latency(self.latency_ns_p99),
+            latency(self.latency_ns_p999),
+        ]
+    }
+
     /// The median of each number over several runs.
     ///
     /// # Panics
@@ -193,7 +209,9 @@ mod tests {
         assert_eq!(summary.requests, 4);
         assert_eq!(summary.iops, 4_000.0);
         assert_eq!(summary.latency_ns_p50 / 10, 200);
-        assert!((summary.bandwidth_gib_per_s - 16_384.0 * 1000.0 / f64::from(1 << 30)).abs() < 1e-9);
+        assert!(
+            (summary.bandwidth_gib_per_s - 16_384.0 * 1000.0 / f64::from(1 << 30)).abs() < 1e-9
+        );
     }
 
     #[test]

@@ -62,12 +62,7 @@ impl<P: Platform> Target<P> {
     }
 
     /// Writes; durable only after a flush. A failure is told in words.
-    pub async fn write(
-        &self,
-        cpu: &P::Cpu,
-        at: Sector,
-        data: SharedBuffer,
-    ) -> Result<(), String> {
+    pub async fn write(&self, cpu: &P::Cpu, at: Sector, data: SharedBuffer) -> Result<(), String> {
         let durability = Durability::Cached;
         match self {
             Target::Array(array) => {

@@ -1,10 +1,10 @@
 //! What a benchmark does, in fio's words, and which block it visits next. Pure: the same workload
 //! runs simulated and on real drives, and two runs with one seed visit the same blocks.
 
+use raid::units::{Sector, Sectors};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use raid::units::{Sector, Sectors};
 use std::str::FromStr;
 
 /// Order and direction of the requests, fio's `rw`.
@@ -211,8 +211,7 @@ mod tests {
     use super::*;
 
     fn workload(pattern: Pattern, verify: bool) -> Workload {
-        let schedule =
-            Schedule { measure_from_ns: 0, end_ns: u64::MAX, ios_per_job: Some(1000) };
+        let schedule = Schedule { measure_from_ns: 0, end_ns: u64::MAX, ios_per_job: Some(1000) };
         Workload {
             pattern,
             read_percent: 70,
@@ -270,7 +269,9 @@ mod tests {
         let workload = workload(Pattern::RandomReadWrite, true);
         for job in 0..4 {
             let own = 25 * u64::from(job)..25 * u64::from(job) + 25;
-            assert!(draw(&workload, job, 500).iter().all(|access| own.contains(&access.block_index)));
+            assert!(
+                draw(&workload, job, 500).iter().all(|access| own.contains(&access.block_index))
+            );
         }
     }
 

@@ -6,13 +6,13 @@
 //! property: everybody ends.
 
 use super::{Kind, RunReport, Scenario, Setup, Variant};
-use rand::Rng;
-use raid::{Array, ArrayOptions, Level};
 use raid::ResyncOptions;
 use raid::buffer::Buffer;
 use raid::platform::{Cpu, Label, Platform};
 use raid::tuning::{ResyncLock, Tuning, Undo, Wake};
 use raid::units::{CpuId, Sector, Sectors};
+use raid::{Array, ArrayOptions, Level};
+use rand::Rng;
 use sim::machine::Shape;
 use sim::{Options, Outcome, Perturbation, SimCpu, SimPlatform, Simulation};
 use std::sync::Arc;
@@ -69,8 +69,7 @@ impl Scenario for Raid10LostWakeup {
 
     fn run(&self, variant: usize, setup: &Setup<'_>) -> RunReport {
         let (_, _, undo) = UNDOS[variant];
-        let options =
-            Options { seed: setup.seed, perturbation: HOLD_UPS, ..Options::default() };
+        let options = Options { seed: setup.seed, perturbation: HOLD_UPS, ..Options::default() };
         let mut world = Simulation::new(setup.machine, options);
         let platform = world.platform();
         let size = Sectors(CHUNK.0 * WINDOWS);
@@ -91,9 +90,7 @@ impl Scenario for Raid10LostWakeup {
         let array = Array::create(&platform, drives, options).expect("two drives make a mirror");
         let mut random = world.random(0);
         for reader in 0..READERS {
-            let pauses_ns = (0..READS_OF_EACH)
-                .map(|_| random.next_u64() % PAUSE_NS_MAX)
-                .collect();
+            let pauses_ns = (0..READS_OF_EACH).map(|_| random.next_u64() % PAUSE_NS_MAX).collect();
             // Readers on cores far apart, so that their words travel.
             let cpu = CpuId(reader * setup.machine.shape.cpu_count() / READERS + 1);
             spawn_reader(&platform, reader, cpu, &array, pauses_ns);

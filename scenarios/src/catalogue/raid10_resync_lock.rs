@@ -11,10 +11,10 @@ use crate::job;
 use crate::placement::{Binding, place_jobs};
 use crate::target::Target;
 use crate::workload::{Pattern, Schedule, Workload};
-use raid::{Array, ArrayOptions, Level};
 use raid::lock::SpinKind;
 use raid::tuning::{Placement, ResyncLock, Tuning, Wake};
 use raid::units::{NodeId, Sectors};
+use raid::{Array, ArrayOptions, Level};
 use sim::machine::Shape;
 use sim::{Options, Outcome, Simulation};
 
@@ -163,7 +163,7 @@ impl Scenario for Raid10ResyncLock {
             .expect("four drives of 1 TiB make a raid10");
         let workload = workload(array.capacity());
         let cpus = place_jobs(&setup.machine.shape, JOBS, choice.binding, setup.seed);
-        let running = job::start(&platform, &Target::Array(array), workload, &cpus);
+        let running = job::start(&platform, &Target::Array(array), workload, &cpus, |_, _| {});
         world.run_until(WARM_UP_NS);
         world.reset_contention();
         world.run_until(WARM_UP_NS + MEASURED_NS);

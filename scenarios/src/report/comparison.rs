@@ -6,7 +6,7 @@ use super::contention::{self, ContentionReport};
 use super::table::Table;
 use crate::catalogue::{Kind, RunReport, Scenario};
 use crate::figures::{FIGURES, FigureReport, LOCK_TABLE, Role, error_percent};
-use crate::quantity::{count, nanoseconds, three_digits};
+use crate::quantity::{count, three_digits};
 use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
 use serde::Serialize;
 
@@ -143,7 +143,7 @@ impl Comparison {
 
     fn render_variants(&self) -> String {
         let with_io = self.variants.iter().any(|variant| variant.io.is_some());
-        let io_headings: &[&str] = if with_io { &["IOPS", "p50", "p99", "p99.9"] } else { &[] };
+        let io_headings = if with_io { &IoSummary::HEADINGS[1..] } else { &[] };
         let headings = ["variant", self.unit, "8 of 10 samples"];
         let figure_headings = ["published", "error", "inside", "role"];
         let all = headings.iter().chain(io_headings).chain(&figure_headings);
@@ -163,7 +163,8 @@ impl Comparison {
         let title = format!("{scenario} on {machine}, seed {seed}: {quantity} in {unit}, {runs}");
         let mut text = format!("{title}\n\n{}", table.render());
         if self.figures.iter().any(|figure| figure.role == Role::Input) {
-            text += "input: set the machine or the scenario up with it, so meeting it proves little\n";
+            text +=
+                "input: set the machine or the scenario up with it, so meeting it proves little\n";
         }
         if let Some(error) = self.log_error_root_mean_square {
             text += &format!("root of the mean square of ln(simulated / published): {error:.3}\n");
@@ -185,7 +186,10 @@ impl Comparison {
             ]);
         }
         let unit = self.unit;
-        format!("Where the spread comes from, one parameter at a time ({unit}):\n{}", table.render())
+        format!(
+            "Where the spread comes from, one parameter at a time ({unit}):\n{}",
+            table.render()
+        )
     }
 }
 
@@ -246,10 +250,11 @@ fn spread_cells(spread: Option<Spread>) -> [String; 2] {
 }
 
 fn io_cells(io: Option<&IoSummary>) -> Vec<String> {
-    let Some(io) = io else { return vec!["-".to_owned(); 4] };
-    let latencies = [io.latency_ns_p50, io.latency_ns_p99, io.latency_ns_p999];
-    let latencies = latencies.map(|latency_ns| nanoseconds(latency_ns as f64));
-    [count(io.iops)].into_iter().chain(latencies).collect()
+    // The bandwidth has a column of its own, with its spread.
+    match io {
+        None => vec!["-".to_owned(); IoSummary::HEADINGS.len() - 1],
+        Some(io) => io.cells()[1..].to_vec(),
+    }
 }
 
 fn figure_cells(figure: Option<&FigureReport>) -> [String; 4] {

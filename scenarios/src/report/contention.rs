@@ -25,10 +25,10 @@ pub struct LockReport {
     pub acquisitions: u64,
     /// How often it was found taken.
     pub contended: u64,
-    /// From the attempt until it was had, on average.
-    pub wait_ns_mean: u64,
-    /// How long it was held, on average.
-    pub hold_ns_mean: u64,
+    /// From the attempt until it was had, on average; not measured on real cores.
+    pub wait_ns_mean: Option<u64>,
+    /// How long it was held, on average; likewise.
+    pub hold_ns_mean: Option<u64>,
 }
 
 /// How often one line, or all of one name, moved.
@@ -53,18 +53,18 @@ pub struct LineReport {
 impl ContentionReport {
     /// The report on what the simulator counted.
     pub fn of(table: &ContentionTable) -> Self {
-        let mut locks: Vec<LockReport> = table
-            .locks
-            .iter()
+        let mut by_wait: Vec<_> = table.locks.iter().collect();
+        by_wait.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.wait_ns));
+        let locks = by_wait
+            .into_iter()
             .map(|(name, counts)| LockReport {
                 name: name.clone(),
                 acquisitions: counts.acquisitions,
                 contended: counts.contended,
-                wait_ns_mean: counts.wait_ns_mean(),
-                hold_ns_mean: counts.hold_ns_mean(),
+                wait_ns_mean: Some(counts.wait_ns_mean()),
+                hold_ns_mean: Some(counts.hold_ns_mean()),
             })
             .collect();
-        locks.sort_by_key(|lock| std::cmp::Reverse(lock.acquisitions * lock.wait_ns_mean));
         let mut lines: Vec<LineReport> = table
             .lines
             .iter()
@@ -97,6 +97,10 @@ pub fn render(runs: &[(&str, &ContentionReport)]) -> String {
     }
 }
 
+fn mean(ns: Option<u64>) -> String {
+    ns.map_or("-".to_owned(), |ns| nanoseconds(ns as f64))
+}
+
 fn render_locks(runs: &[(&str, &ContentionReport)]) -> Table {
     let headings = ["variant", "lock", "acquisitions", "contended", "mean wait", "mean hold"];
     let mut table = Table::new(headings).with_left_columns(2);
@@ -108,8 +112,8 @@ fn render_locks(runs: &[(&str, &ContentionReport)]) -> Table {
                 lock.name.clone(),
                 count(lock.acquisitions as f64),
                 format!("{share:.1} %"),
-                nanoseconds(lock.wait_ns_mean as f64),
-                nanoseconds(lock.hold_ns_mean as f64),
+                mean(lock.wait_ns_mean),
+                mean(lock.hold_ns_mean),
             ]);
         }
     }
@@ -156,8 +160,13 @@ mod tests {
         table.locks.insert("idle".to_owned(), lock(2, 10));
         table.locks.insert("busy".to_owned(), lock(4, 4_000));
         let between_nodes = BTreeMap::from([(20, 7)]);
-        let line =
-            LineCounts { within_cluster: 1, within_node: 2, between_nodes, from_memory: 0, wait_ns: 100 };
+        let line = LineCounts {
+            within_cluster: 1,
+            within_node: 2,
+            between_nodes,
+            from_memory: 0,
+            wait_ns: 100,
+        };
         table.lines.insert("busy + count".to_owned(), line);
         ContentionReport::of(&table)
     }

@@ -109,7 +109,8 @@ fn render(report: &PropertyReport) -> String {
         ]);
     }
     let PropertyReport { scenario, machine, seed, statement, .. } = report;
-    let mut text = format!("{scenario} on {machine}, seed {seed}: {statement}\n\n{}", table.render());
+    let mut text =
+        format!("{scenario} on {machine}, seed {seed}: {statement}\n\n{}", table.render());
     for variant in &report.variants {
         if let Some(why) = &variant.violation {
             text += &format!("\n{}: {}\n", variant.name, why.trim_end());

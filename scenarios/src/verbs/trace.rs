@@ -25,7 +25,8 @@ pub(super) fn trace(arguments: &TraceArguments, json: bool) -> Result<Finished> 
         None => 0,
     };
     let machine = file.nominal();
-    let run = scenario.run(variant, &Setup { machine: &machine, seed: arguments.seed, trace: true });
+    let run =
+        scenario.run(variant, &Setup { machine: &machine, seed: arguments.seed, trace: true });
     let text = run.trace.unwrap_or_default();
     let report = Report {
         scenario: scenario.name(),
