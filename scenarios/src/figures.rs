@@ -28,6 +28,8 @@ pub struct Figure {
     pub statement: String,
     /// The figure.
     pub value: f64,
+    /// Half of the last digit that was published.
+    pub precision: f64,
     /// Its unit.
     pub unit: String,
     /// What it is used for.
@@ -99,7 +101,7 @@ pub struct FigureReport {
     pub high: f64,
     /// How far the median is from what was published.
     pub error_percent: f64,
-    /// Whether what was published lies in the interval.
+    /// Whether what was published lies in the interval, within the digits that were published.
     pub inside: bool,
     /// What the figure is used for.
     pub role: Role,

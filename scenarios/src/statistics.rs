@@ -155,9 +155,9 @@ impl Spread {
         }
     }
 
-    /// Whether `value` lies in the interval.
-    pub fn contains(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
+    /// Whether a value that is known to within `precision` may lie in the interval.
+    pub fn contains_about(&self, value: f64, precision: f64) -> bool {
+        self.low - precision <= value && value <= self.high + precision
     }
 }
 
@@ -194,6 +194,13 @@ mod tests {
     fn few_samples_are_all_in_the_interval() {
         check(&[3.0], 3.0, 3.0, 3.0);
         check(&[3.0, 1.0, 2.0], 2.0, 1.0, 3.0);
+    }
+
+    #[test]
+    fn a_rounded_value_lies_inside_if_it_may_have_been_rounded_from_there() {
+        let spread = Spread { median: 6.58, low: 6.57, high: 6.59 };
+        assert!(spread.contains_about(6.6, 0.05));
+        assert!(!spread.contains_about(6.6, 0.005));
     }
 
     #[test]

@@ -22,15 +22,15 @@ pub struct Raid10LostWakeup;
 
 const MEMBERS: u32 = 2;
 const READERS: u32 = 3;
-const READS_OF_EACH: u32 = 8;
+const READS_OF_EACH: u32 = 4;
 const BLOCK: Sectors = Sectors(8);
 const CHUNK: Sectors = Sectors(128);
-const WINDOWS: u64 = 8;
-/// Longest pause of a reader between two reads: about the time of a read, so that at times nobody
-/// is pending when resync raises the barrier.
-const PAUSE_NS_MAX: u64 = 150_000;
+const WINDOWS: u64 = 16;
+/// Longest pause of a reader between two reads: several windows of the resync long, so that often
+/// nobody waits for the barrier and nobody is pending when it is raised.
+const PAUSE_NS_MAX: u64 = 1_500_000;
 /// Now and then a core is held up, as by an interrupt, for longer than the critical stretch lasts.
-const HOLD_UPS: Perturbation = Perturbation::Delays { steps_of_1000: 20, delay_ns_max: 3_000 };
+const HOLD_UPS: Perturbation = Perturbation::Delays { steps_of_1000: 100, delay_ns_max: 5_000 };
 /// Far beyond the few milliseconds that a sound run takes.
 const TIME_LIMIT_NS: u64 = 10_000_000_000;
 

@@ -5,7 +5,7 @@
 use super::contention::{self, ContentionReport};
 use super::table::Table;
 use crate::catalogue::{Kind, RunReport, Scenario};
-use crate::figures::{FIGURES, FigureReport, LOCK_TABLE, Role, error_percent};
+use crate::figures::{FIGURES, Figure, FigureReport, LOCK_TABLE, Role, error_percent};
 use crate::quantity::{count, three_digits};
 use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
 use serde::Serialize;
@@ -218,12 +218,14 @@ fn figure_beside(scenario: &str, machine: &str, report: &VariantReport) -> Optio
     let id = format!("{scenario}/{}", report.name);
     let spread = report.measured?;
     let figure = FIGURES.iter().find(|figure| figure.id == id && figure.machine == machine);
-    let (unit, published, role, source) = match figure {
-        Some(figure) => (figure.unit.clone(), figure.value, figure.role, figure.source.clone()),
+    let (unit, published, precision, role, source) = match figure {
+        Some(Figure { unit, value, precision, role, source, .. }) => {
+            (unit.clone(), *value, *precision, *role, source.clone())
+        }
         None => {
             let is_ours = scenario == "lock-table" && machine == LOCK_TABLE.machine;
             let row = LOCK_TABLE.rows.iter().find(|row| is_ours && row.name == report.name)?;
-            ("ns".to_owned(), row.measured_ns, Role::Input, LOCK_TABLE.source.clone())
+            ("ns".to_owned(), row.measured_ns, 0.5, Role::Input, LOCK_TABLE.source.clone())
         }
     };
     Some(FigureReport {
@@ -234,7 +236,7 @@ fn figure_beside(scenario: &str, machine: &str, report: &VariantReport) -> Optio
         low: spread.low,
         high: spread.high,
         error_percent: error_percent(spread.median, published),
-        inside: spread.contains(published),
+        inside: spread.contains_about(published, precision),
         role,
         source,
     })
