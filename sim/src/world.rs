@@ -203,7 +203,10 @@ impl State {
     pub(crate) fn schedule_memory(&mut self) {
         for index in 0..self.memory.scheduled.len() {
             match self.memory.scheduled[index] {
-                Scheduled::TaskArrival { task, delay_ns } => {
+                Scheduled::TaskArrival { task, exclusive, delay_ns } => {
+                    if let Step::Line { exclusive: step, .. } = &mut self.tasks[task].step {
+                        *step = exclusive; // The store of a load-linked pair may fall back on a load.
+                    }
                     self.schedule(delay_ns, Kind::Step, task.0);
                 }
                 Scheduled::StoreArrival { cpu, delay_ns } => {

@@ -14,7 +14,21 @@ pub(crate) struct Request {
     pub(crate) requester: Requester,
     pub(crate) cpu: u32,
     pub(crate) exclusive: bool,
+    /// The store of a load-linked pair: if the core's copy is gone it fails, and a new load is due.
+    pub(crate) linked: bool,
     pub(crate) since_ns: u64,
+}
+
+impl Request {
+    pub(crate) fn of_read(task: TaskId, cpu: u32, since_ns: u64) -> Self {
+        let requester = Requester::Task(task);
+        Self { requester, cpu, exclusive: false, linked: false, since_ns }
+    }
+
+    pub(crate) fn of_store(cpu: u32, since_ns: u64) -> Self {
+        let requester = Requester::StoreBuffer;
+        Self { requester, cpu, exclusive: true, linked: false, since_ns }
+    }
 }
 
 /// One line.
@@ -68,6 +82,11 @@ impl Line {
         self.holders.contains(cpu)
             && (!exclusive || self.exclusive || (self.holders.len() == 1 && !self.in_transit))
             && self.lost_at_ns.is_none_or(|lost_at_ns| now_ns < lost_at_ns)
+    }
+
+    /// Whether this core has the line alone.
+    pub(crate) fn is_exclusive_at(&self, cpu: u32) -> bool {
+        self.exclusive && self.holders.contains(cpu)
     }
 
     /// Whether a request can start now.

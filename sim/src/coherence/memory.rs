@@ -2,7 +2,7 @@
 
 use super::line::{Line, Request};
 use crate::executor::TaskId;
-use crate::machine::Machine;
+use crate::machine::{Atomics, Machine};
 use raid::platform::{Label, Ordering};
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ pub(crate) enum Begun {
     /// It took effect, with this old value; the core is busy for so long.
     Done { old: u64, busy_ns: u64 },
     /// The line was asked for.
-    Requested { line: u32 },
+    Requested { line: u32, exclusive: bool },
     /// The core's store buffer has to drain first; begin again then.
     MustDrain,
 }
@@ -55,7 +55,7 @@ pub(crate) enum Begun {
 /// What the memory wants to happen later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scheduled {
-    TaskArrival { task: TaskId, delay_ns: u64 },
+    TaskArrival { task: TaskId, exclusive: bool, delay_ns: u64 },
     StoreArrival { cpu: u32, delay_ns: u64 },
     LineFree { line: u32, at_ns: u64 },
 }
@@ -156,9 +156,33 @@ impl Memory {
             };
             return Begun::Done { old: self.apply(word, operation), busy_ns };
         }
-        let exclusive = operation.is_exclusive();
-        self.request(machine, now_ns, line, Requester::Task(task), cpu, exclusive);
-        Begun::Requested { line }
+        let linked = operation.is_exclusive() && machine.core.atomics == Atomics::LoadLinked;
+        let has_copy = self.lines[line as usize].hits(cpu, false, now_ns);
+        if linked && has_copy && self.would_fail(word, operation) {
+            let old = self.words[word.0 as usize].value;
+            return Begun::Done { old, busy_ns: machine.core.load_hit_ns };
+        }
+        let exclusive = operation.is_exclusive() && (!linked || has_copy);
+        let requester = Requester::Task(task);
+        let request = Request { requester, cpu, exclusive, linked, since_ns: now_ns };
+        self.request(machine, now_ns, line, request);
+        Begun::Requested { line, exclusive }
+    }
+
+    fn would_fail(&self, word: WordId, operation: Operation) -> bool {
+        match operation {
+            Operation::CompareExchange { current, .. } => {
+                self.words[word.0 as usize].value != current
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the line that a task's access asked for is there as the access needs it. The load of
+    /// a load-linked pair brings only a copy, and its store may have come too late.
+    pub(crate) fn arrived(&self, cpu: u32, word: WordId, operation: Operation) -> bool {
+        let line = self.words[word.0 as usize].line;
+        !operation.is_exclusive() || self.lines[line as usize].is_exclusive_at(cpu)
     }
 
     fn must_drain(&self, cpu: u32, line: u32, operation: Operation, order: Ordering) -> bool {
@@ -174,16 +198,7 @@ impl Memory {
     }
 
     /// The task's line is not there yet or was lost: asks for it.
-    pub(crate) fn request(
-        &mut self,
-        machine: &Machine,
-        now_ns: u64,
-        line: u32,
-        requester: Requester,
-        cpu: u32,
-        exclusive: bool,
-    ) {
-        let request = Request { requester, cpu, exclusive, since_ns: now_ns };
+    pub(crate) fn request(&mut self, machine: &Machine, now_ns: u64, line: u32, request: Request) {
         let state = &mut self.lines[line as usize];
         if state.queue.is_empty() && state.is_free(now_ns) {
             self.start(machine, now_ns, line, request);
@@ -198,12 +213,16 @@ impl Memory {
         }
     }
 
-    fn start(&mut self, machine: &Machine, now_ns: u64, line: u32, request: Request) {
+    fn start(&mut self, machine: &Machine, now_ns: u64, line: u32, mut request: Request) {
         let state = &mut self.lines[line as usize];
+        if request.linked && !state.hits(request.cpu, false, now_ns) {
+            request.exclusive = false;
+        }
+        let exclusive = request.exclusive;
         let started = state.start(request, machine, now_ns);
         let delay_ns = started.transfer_ns;
         self.scheduled.push(match request.requester {
-            Requester::Task(task) => Scheduled::TaskArrival { task, delay_ns },
+            Requester::Task(task) => Scheduled::TaskArrival { task, exclusive, delay_ns },
             Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
         });
         if let Some(at_ns) = started.next_at_ns
@@ -247,12 +266,8 @@ impl Memory {
         invalidated: &[(TaskId, u32)],
     ) {
         let state = &mut self.lines[line as usize];
-        state.queue.extend(invalidated.iter().map(|(task, cpu)| Request {
-            requester: Requester::Task(*task),
-            cpu: *cpu,
-            exclusive: false,
-            since_ns: now_ns,
-        }));
+        let reads = invalidated.iter().map(|(task, cpu)| Request::of_read(*task, *cpu, now_ns));
+        state.queue.extend(reads);
         if let Some(request) = state.queue.pop_front() {
             self.start(machine, now_ns, line, request);
         }
@@ -312,7 +327,7 @@ impl Memory {
         }
         self.store_buffers[cpu as usize].stores.push_back((word, operation));
         if empty {
-            self.request(machine, now_ns, line, Requester::StoreBuffer, cpu, true);
+            self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
         }
     }
 
@@ -330,7 +345,7 @@ impl Memory {
         {
             let line = self.words[word.0 as usize].line;
             if !self.lines[line as usize].hits(cpu, true, now_ns) {
-                self.request(machine, now_ns, line, Requester::StoreBuffer, cpu, true);
+                self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
                 return;
             }
             self.apply(word, operation);

@@ -2,7 +2,7 @@
 
 use super::cpu::wait_for_drain;
 use super::{SimCpu, SimPlatform};
-use crate::coherence::{Begun, Operation, Requester, WordId};
+use crate::coherence::{Begun, Operation, Request, WordId};
 use crate::executor::Step;
 use raid::platform::{Ordering, Word};
 use std::future::Future;
@@ -126,15 +126,15 @@ impl Future for Access<'_> {
         let id = self.word.id;
         match self.stage {
             Stage::Busy(old) => return Poll::Ready(old),
-            Stage::Requested => {
-                return Poll::Ready(world.state.borrow_mut().memory.apply(id, self.operation));
-            }
-            Stage::Begin => {}
+            Stage::Requested | Stage::Begin => {}
         }
         let mut state = world.state.borrow_mut();
         let task = state.current.expect("only a running task reaches memory");
         let cpu = state.tasks[task].cpu;
         let now_ns = state.now_ns;
+        if matches!(self.stage, Stage::Requested) && state.memory.arrived(cpu, id, self.operation) {
+            return Poll::Ready(state.memory.apply(id, self.operation));
+        }
         let what = (self.operation, self.order);
         match state.memory.begin(&world.machine, now_ns, (task, cpu), id, what) {
             Begun::Done { old, busy_ns } => {
@@ -143,8 +143,8 @@ impl Future for Access<'_> {
                 drop(state);
                 self.stage = Stage::Busy(old);
             }
-            Begun::Requested { line } => {
-                state.set_step(Step::Line { line, exclusive: self.operation.is_exclusive() });
+            Begun::Requested { line, exclusive } => {
+                state.set_step(Step::Line { line, exclusive });
                 state.schedule_memory();
                 drop(state);
                 self.stage = Stage::Requested;
@@ -183,9 +183,9 @@ impl Future for Watch<'_> {
             }
             None => {
                 let line = state.memory.line_of(id);
-                let requester = Requester::Task(task);
                 let now_ns = state.now_ns;
-                state.memory.request(&world.machine, now_ns, line, requester, cpu, false);
+                let request = Request::of_read(task, cpu, now_ns);
+                state.memory.request(&world.machine, now_ns, line, request);
                 state.set_step(Step::Line { line, exclusive: false });
                 state.schedule_memory();
             }
