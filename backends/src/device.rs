@@ -198,7 +198,8 @@ impl Future for RealCompletion {
 impl Drop for RealCompletion {
     fn drop(&mut self) {
         if let State::Waiting { cpu, slot } = &self.0 {
-            cpu.core().io.borrow_mut().abandon(*slot);
+            let waker = cpu.core().io.borrow_mut().abandon(*slot);
+            drop(waker);
         }
     }
 }

@@ -82,9 +82,9 @@ pub(crate) fn on_a_core() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Runs a core until it is told to stop, then drops its tasks and waits for the kernel. An error is
-/// what a task panicked with.
-pub(crate) fn run_core(id: CpuId, platform: RealPlatform, driver: Driver) -> Result<(), String> {
+/// Runs a core until it is told to stop or a task panics, which stops the whole machine. Then drops
+/// its tasks and waits for the kernel.
+pub(crate) fn run_core(id: CpuId, platform: RealPlatform, driver: Driver) {
     let lease = platform.lease(id);
     let (number, inbox) = (lease.number(), lease.inbox());
     let core = Rc::new(Core {
@@ -102,20 +102,11 @@ pub(crate) fn run_core(id: CpuId, platform: RealPlatform, driver: Driver) -> Res
     let _current = Current::enter(&core);
     let ran = catch_unwind(AssertUnwindSafe(|| core.run()));
     core.stopping.set(true);
+    core.note_failure(ran);
     // Whatever the tasks' destructors do, the kernel must let go of their memory first.
     let ended = catch_unwind(AssertUnwindSafe(|| core.end_tasks()));
+    core.note_failure(ended);
     core.drain();
-    ran.and(ended).map_err(|payload| {
-        let message = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        match core.running.get() {
-            Some(label) => format!("task {label} on core {id:?} panicked: {message}"),
-            None => format!("core {id:?} failed: {message}"),
-        }
-    })
 }
 
 impl Core {
@@ -231,6 +222,21 @@ impl Core {
             }
             drop(futures);
         }
+    }
+
+    /// Stops the machine if something panicked here.
+    fn note_failure(&self, outcome: std::thread::Result<()>) {
+        let Err(payload) = outcome else { return };
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        let core = self.id.0;
+        self.platform.fail(match self.running.get() {
+            Some(label) => format!("task {label} on core {core} panicked: {message}"),
+            None => format!("core {core} failed: {message}"),
+        });
     }
 
     /// Waits until the kernel and the workers have no request and no memory of this core.

@@ -106,12 +106,11 @@ impl RealMachine {
             let pinning = pinning.clone();
             let core = move || {
                 pin(host, &pinning);
-                if let Err(failure) = drivers
-                    .driver_for(platform.lease(id))
-                    .map_err(|error| format!("core {id:?} has no way to do I/O: {error}"))
-                    .and_then(|driver| run_core(id, platform.clone(), driver))
-                {
-                    platform.fail(failure);
+                match drivers.driver_for(platform.lease(id)) {
+                    Ok(driver) => run_core(id, platform.clone(), driver),
+                    Err(error) => {
+                        platform.fail(format!("core {} has no way to do I/O: {error}", id.0));
+                    }
                 }
                 platform.lease(id).inbox().close();
             };
@@ -147,7 +146,7 @@ impl RealMachine {
         });
         receiver.recv().unwrap_or_else(|_| {
             // The sender went away with the task, and tasks go away early only after a failure.
-            panic!("{}", self.platform.failure().unwrap_or("the machine was stopped"))
+            panic!("{}", self.platform.wait_for_failure())
         })
     }
 
@@ -158,6 +157,7 @@ impl RealMachine {
 
 impl Drop for RealMachine {
     fn drop(&mut self) {
+        assert!(!on_a_core(), "a core cannot wait for its own end");
         self.platform.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so on standard error.

@@ -163,11 +163,14 @@ fn finish(path: &Path, fd: OwnedFd, access: Access, direct: bool) -> Result<Open
     let refused = |action| move |errno| OpenError::from_errno(path, action, errno);
     let opened = fstat(&fd).map_err(refused("look at it"))?;
     let kind = require_storage(path, FileType::from_raw_mode(opened.st_mode))?;
-    let lock = match access {
-        Access::ReadOnly => FlockOperation::NonBlockingLockShared,
-        Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
-    };
-    flock(&fd, lock).map_err(refused("lock it"))?;
+    // A block device that is written has been claimed by O_EXCL; locks on it belong to udev.
+    if kind == FileType::RegularFile {
+        let lock = match access {
+            Access::ReadOnly => FlockOperation::NonBlockingLockShared,
+            Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
+        };
+        flock(&fd, lock).map_err(refused("lock it"))?;
+    }
     let size_bytes = seek(&fd, SeekFrom::End(0)).map_err(refused("measure it"))?;
     let logical_block_bytes = if kind == FileType::BlockDevice {
         ioctl_blksszget(&fd).map_err(refused("ask for its block size"))?

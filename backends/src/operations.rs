@@ -99,17 +99,19 @@ impl Operations {
         Poll::Ready(done)
     }
 
-    /// The waiter gives up. The request goes on.
-    pub(crate) fn abandon(&mut self, slot: u32) {
+    /// The waiter gives up. The request goes on. The waker that was left, to be dropped by a caller
+    /// who has let go of this.
+    pub(crate) fn abandon(&mut self, slot: u32) -> Option<Waker> {
         let entry = &mut self.slots[slot as usize];
         match entry {
             Slot::InFlight(flight) => {
                 flight.abandoned = true;
-                flight.waker = None;
+                flight.waker.take()
             }
             Slot::Done(_) => {
                 *entry = Slot::Free;
                 self.free.push(slot);
+                None
             }
             Slot::Free => panic!("operation {slot} was given up after its end"),
         }
@@ -147,7 +149,7 @@ mod tests {
     fn an_abandoned_request_keeps_its_slot_until_the_system_is_done() {
         let mut operations = Operations::default();
         let first = begun(&mut operations);
-        operations.abandon(first);
+        drop(operations.abandon(first));
         let second = begun(&mut operations);
         assert_ne!(first, second);
         end(&mut operations, first);

@@ -65,13 +65,14 @@ impl RealPlatform {
         self.stop();
     }
 
-    pub(crate) fn failure(&self) -> Option<&str> {
-        self.0.failure.get().map(String::as_str)
+    /// What the first core that failed said. Waits until one has failed.
+    pub(crate) fn wait_for_failure(&self) -> &str {
+        self.0.failure.wait()
     }
 
     /// For who spins: the lock's holder may be on a core that has failed.
     pub(crate) fn assert_running(&self) {
-        if let Some(failure) = self.failure() {
+        if let Some(failure) = self.0.failure.get() {
             panic!("gives up, as another core has failed: {failure}");
         }
     }

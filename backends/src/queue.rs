@@ -57,9 +57,10 @@ impl IoQueue {
         self.operations.poll(slot, context)
     }
 
-    /// Nobody waits for the request any more.
-    pub(crate) fn abandon(&mut self, slot: u32) {
-        self.operations.abandon(slot);
+    /// Nobody waits for the request any more. The waker that was left, to be dropped by a caller who
+    /// has let go of the queue.
+    pub(crate) fn abandon(&mut self, slot: u32) -> Option<Waker> {
+        self.operations.abandon(slot)
     }
 
     /// A worker has finished a request.

@@ -8,9 +8,10 @@ use crate::file::OpenFile;
 use crate::files::{Files, Target};
 use crate::operations::Operations;
 use crate::transfer::{Payload, Transfer, discard_mode, write_flags};
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use raid::buffer::{Buffer, Registration};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) struct Ring {
     bell_count: Box<u64>,
     /// Whether the kernel has a request to read the bell.
     bell_armed: bool,
+    /// Answers that had to be taken in to make room before the next `collect`.
+    early: VecDeque<cqueue::Entry>,
     /// Which registry this ring's buffers are in.
     registry: u32,
     buffers: u16,
@@ -65,6 +68,7 @@ impl Ring {
             bell: bell.as_raw_fd(),
             bell_count: Box::new(0),
             bell_armed: false,
+            early: VecDeque::new(),
             registry: RINGS.fetch_add(1, Ordering::Relaxed),
             buffers: 0,
             buffers_max: if sparse { REGISTERED_BUFFERS_MAX } else { 0 },
@@ -118,6 +122,8 @@ impl Ring {
         // stays until the answer is collected; the file stays open through `files` or the inbox.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.enter(None);
+            // Older kernels take nothing in as long as answers lie about that found no room.
+            self.early.extend(self.ring.completion());
         }
     }
 
@@ -157,6 +163,8 @@ impl Ring {
     /// `wait` is none to come back at once, some to wait for at least one answer.
     fn enter(&mut self, wait: Option<Option<Duration>>) {
         let entered = match wait {
+            // There are answers to take in already.
+            Some(_) if !self.early.is_empty() => self.ring.submitter().submit(),
             None => self.ring.submitter().submit(),
             Some(None) => self.ring.submitter().submit_and_wait(1),
             Some(Some(timeout)) => {
@@ -179,7 +187,8 @@ impl Ring {
     /// Takes the kernel's answers in, and queues what is left of transfers that were done in part.
     pub(crate) fn collect(&mut self, operations: &mut Operations, woken: &mut Vec<Waker>) {
         loop {
-            let Some(answer) = self.ring.completion().next() else { return };
+            let early = self.early.pop_front();
+            let Some(answer) = early.or_else(|| self.ring.completion().next()) else { return };
             if answer.user_data() == BELL {
                 self.bell_armed = false;
                 continue;
