@@ -28,6 +28,10 @@ pub use wait_queue::WaitQueue;
 
 use crate::platform::{Label, Place, Platform};
 
+/// The name under which reports show the lines that waiters of queued spin locks spin on, of all
+/// locks together; the index is the core's number. These words are loaded and stored only.
+pub const QUEUE_NODE: &str = "lock queue node";
+
 /// The region and the offset in bytes at which a primitive puts its words side by side, `bytes` in
 /// all.
 fn side_by_side<P: Platform>(

@@ -12,6 +12,7 @@
 //! Unlike the paper, a waiter's NUMA node follows from its core's number and is not read from the
 //! waiter's line.
 
+use super::QUEUE_NODE;
 use super::spin::Hold;
 use crate::platform::{Cpu, Label, Ordering, Place, Platform, Word};
 use crate::units::{CpuId, NodeId};
@@ -60,7 +61,7 @@ impl<P: Platform> NumaQueued<P> {
     pub(super) fn new(platform: &P, tail: P::Word) -> Self {
         let topology = platform.topology();
         let nodes = (0..topology.cpu_count()).map(|cpu| {
-            let label = Label::indexed("lock queue node", cpu);
+            let label = Label::indexed(QUEUE_NODE, cpu);
             let region = &platform.region(label, 0, 24);
             let word = |offset_bytes| {
                 platform.word(label, Place::Within { region, offset_bytes }, encode(None))

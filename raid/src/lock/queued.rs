@@ -13,6 +13,7 @@
 //! a compare-exchange of the whole word, and a core that finds a bare `pending` bit queues at once
 //! instead of waiting for the hand-over to finish.
 
+use super::QUEUE_NODE;
 use super::spin::Hold;
 use crate::platform::{Cpu, Label, Ordering, Place, Platform, Word};
 use crate::units::CpuId;
@@ -40,7 +41,7 @@ impl<P: Platform> Queued<P> {
     /// `word` is zero.
     pub(super) fn new(platform: &P, word: P::Word) -> Self {
         let nodes = (0..platform.topology().cpu_count()).map(|cpu| {
-            let label = Label::indexed("lock queue node", cpu);
+            let label = Label::indexed(QUEUE_NODE, cpu);
             let region = &platform.region(label, 0, 16);
             let place = |offset_bytes| Place::Within { region, offset_bytes };
             Node {

@@ -7,6 +7,7 @@ use loom::cell::{MutPtr, UnsafeCell};
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use raid::device::{Device, Io, IoDone};
+use raid::lock::QUEUE_NODE;
 use raid::platform::{
     Cpu, Guarded, Label, LockProbe, Ordering, Parker, Place, Platform, Topology, Word, Work,
 };
@@ -95,7 +96,7 @@ impl Platform for LoomPlatform {
             let taken = region.taken[offset_bytes as usize / 8].swap(true, Ordering::SeqCst);
             assert!(!taken, "{label} lies on another word");
         }
-        LoomWord(AtomicU64::new(value))
+        LoomWord { value: AtomicU64::new(value), stored_only: label.name() == QUEUE_NODE }
     }
 
     fn guarded<T: Send + 'static>(&self, value: T) -> LoomGuarded<T> {
@@ -170,31 +171,54 @@ pub(crate) struct LoomRegion {
     taken: Arc<[AtomicBool]>,
 }
 
-pub(crate) struct LoomWord(AtomicU64);
+/// Spinners that only wake each other would make the model endless. A look in vain changes
+/// nothing, so what a core does after many of them it also does in a way in which it looks later:
+/// ways with more than this many in one wait run to their end, but no further ways branch off.
+const LOOKS_IN_VAIN_MAX: u32 = 1;
+
+pub(crate) struct LoomWord {
+    value: AtomicU64,
+    /// Loom would let a plain store slip in between the two halves of another core's exchange, so
+    /// stores to words that are exchanged are exchanges too. The price is that such a store does
+    /// not end a release sequence, as it does in the language, and has one place in the order of
+    /// all stores to its word; so words that are stored only are exempt.
+    stored_only: bool,
+}
+
+impl LoomWord {
+    fn exchanged(&self) -> &AtomicU64 {
+        assert!(!self.stored_only, "exchanges a word that is stored only");
+        &self.value
+    }
+}
 
 impl Word<LoomPlatform> for LoomWord {
     async fn load(&self, _: &LoomCpu, order: Ordering) -> u64 {
-        self.0.load(order)
+        self.value.load(order)
     }
 
     async fn store(&self, _: &LoomCpu, value: u64, order: Ordering) {
-        self.0.store(value, order);
+        if self.stored_only {
+            self.value.store(value, order);
+        } else {
+            self.value.swap(value, order);
+        }
     }
 
     async fn add(&self, _: &LoomCpu, delta: u64, order: Ordering) {
-        self.0.fetch_add(delta, order);
+        self.exchanged().fetch_add(delta, order);
     }
 
     async fn fetch_add(&self, _: &LoomCpu, delta: u64, order: Ordering) -> u64 {
-        self.0.fetch_add(delta, order)
+        self.exchanged().fetch_add(delta, order)
     }
 
     async fn fetch_or(&self, _: &LoomCpu, bits: u64, order: Ordering) -> u64 {
-        self.0.fetch_or(bits, order)
+        self.exchanged().fetch_or(bits, order)
     }
 
     async fn swap(&self, _: &LoomCpu, value: u64, order: Ordering) -> u64 {
-        self.0.swap(value, order)
+        self.exchanged().swap(value, order)
     }
 
     async fn compare_exchange(
@@ -204,14 +228,19 @@ impl Word<LoomPlatform> for LoomWord {
         new: u64,
         order: Ordering,
     ) -> Result<u64, u64> {
-        self.0.compare_exchange(current, new, order, Ordering::Relaxed)
+        self.exchanged().compare_exchange(current, new, order, Ordering::Relaxed)
     }
 
     async fn spin_until(&self, _: &LoomCpu, order: Ordering, ready: impl Fn(u64) -> bool) -> u64 {
+        let mut looks_in_vain = 0;
         loop {
-            let value = self.0.load(order);
+            let value = self.value.load(order);
             if ready(value) {
                 return value;
+            }
+            looks_in_vain += 1;
+            if looks_in_vain > LOOKS_IN_VAIN_MAX {
+                loom::skip_branch();
             }
             thread::yield_now();
         }
@@ -274,7 +303,7 @@ impl Parker<LoomPlatform> for LoomParker {
     }
 
     async fn unpark(&self, _: &LoomCpu) {
-        self.0.permit.store(1, Ordering::Release);
+        self.0.permit.swap(1, Ordering::Release);
         self.0.sleeper.unpark();
     }
 }

@@ -1,0 +1,213 @@
+//! Cores: run queues, context switches, interrupts, wake-ups.
+//!
+//! A core runs one task at a time. When its task waits, it goes on with, in this order: completion
+//! interrupts, the task that an interrupt held up, the next task of its run queue. Between tasks of
+//! one group (a process) switching is free; to another group it costs a context switch.
+//!
+//! A completion interrupt is taken between two steps of the running task, unless that task is in an
+//! atomic stretch. The handler completes the drive's request, and the task that waited for it goes
+//! on right there, in the context of the interrupt, until it waits for something else: so the
+//! completion side of a request runs ahead of ordinary tasks, as it does in a kernel.
+
+use crate::executor::{Kind, Step, TaskFuture, TaskId, TaskState};
+use crate::machine::Machine;
+use crate::world::State;
+use raid::platform::Label;
+use std::collections::VecDeque;
+
+/// One core.
+#[derive(Default)]
+struct Core {
+    current: Option<TaskId>,
+    /// Switching to `current`: its first poll is still to come.
+    switching: bool,
+    run_queue: VecDeque<TaskId>,
+    /// Completed requests whose interrupts the core has not taken yet.
+    interrupts: VecDeque<u32>,
+    /// The request whose interrupt is being handled.
+    handling: Option<u32>,
+    /// Handling interrupts or running what they completed.
+    in_interrupt: bool,
+    /// The task that an interrupt held up, between two steps.
+    held_up: Option<TaskId>,
+    /// The group that ran last.
+    group: Option<u32>,
+    /// The task that waits for the store buffer.
+    draining: Option<TaskId>,
+}
+
+/// All cores.
+pub(crate) struct Cores(Vec<Core>);
+
+impl Cores {
+    pub(crate) fn new(cpu_count: u32) -> Self {
+        Self((0..cpu_count).map(|_| Core::default()).collect())
+    }
+
+    fn at(&mut self, cpu: u32) -> &mut Core {
+        &mut self.0[cpu as usize]
+    }
+
+    pub(crate) fn enqueue(&mut self, cpu: u32, task: TaskId) {
+        self.at(cpu).run_queue.push_back(task);
+    }
+
+    /// The task that waits for the core's store buffer, if any; it no longer does.
+    pub(crate) fn take_draining(&mut self, cpu: u32) -> Option<TaskId> {
+        self.at(cpu).draining.take()
+    }
+
+    pub(crate) fn set_draining(&mut self, cpu: u32, task: TaskId) {
+        self.at(cpu).draining = Some(task);
+    }
+}
+
+impl State {
+    /// Starts a task. `group` is `None` for a process of its own.
+    pub(crate) fn spawn(
+        &mut self,
+        machine: &Machine,
+        future: TaskFuture,
+        label: Label,
+        group: Option<u32>,
+        cpu: u32,
+    ) {
+        assert!(cpu < machine.shape.cpu_count(), "the machine has no core {cpu}");
+        let group = group.unwrap_or_else(|| {
+            self.groups += 1;
+            self.groups
+        });
+        let id = self.tasks.insert(future, label, group, cpu);
+        self.make_runnable(machine, id);
+    }
+
+    /// Wakes a task, if it sleeps; else it will not sleep the next time that it would.
+    pub(crate) fn wake(&mut self, machine: &Machine, id: TaskId) {
+        if self.tasks[id].state == TaskState::Blocked {
+            self.make_runnable(machine, id);
+        } else {
+            self.tasks[id].wake_pending = true;
+        }
+    }
+
+    fn make_runnable(&mut self, machine: &Machine, id: TaskId) {
+        let cpu = self.tasks[id].cpu;
+        self.tasks[id].state = TaskState::Runnable;
+        let core = self.cores.at(cpu);
+        core.run_queue.push_back(id);
+        if core.current.is_none() && !core.in_interrupt {
+            self.switch_to_next(cpu, machine.scheduler.wake_latency_ns);
+        }
+    }
+
+    /// Takes the next task of the run queue; it runs after `delay_ns`.
+    fn switch_to_next(&mut self, cpu: u32, delay_ns: u64) {
+        let core = self.cores.at(cpu);
+        let next = core.run_queue.pop_front().expect("a task is runnable");
+        core.current = Some(next);
+        core.switching = true;
+        self.schedule(delay_ns, Kind::Switched, cpu);
+    }
+
+    /// A core has switched to the task that it picked.
+    pub(crate) fn switched(&mut self, cpu: u32) -> Option<TaskId> {
+        let core = self.cores.at(cpu);
+        core.switching = false;
+        let id = core.current.expect("a core switches to a task");
+        Some(self.run(cpu, id))
+    }
+
+    fn run(&mut self, cpu: u32, id: TaskId) -> TaskId {
+        self.tasks[id].state = TaskState::Running;
+        let group = self.tasks[id].group;
+        let core = self.cores.at(cpu);
+        core.current = Some(id);
+        core.group = Some(group);
+        id
+    }
+
+    /// The core's task has ended or waits: what the core does next. The task to poll, if one goes on
+    /// at once.
+    pub(crate) fn release_core(&mut self, machine: &Machine, cpu: u32) -> Option<TaskId> {
+        self.cores.at(cpu).current = None;
+        if !self.cores.at(cpu).interrupts.is_empty() {
+            self.begin_interrupt(machine, cpu);
+            return None;
+        }
+        let core = self.cores.at(cpu);
+        core.in_interrupt = false;
+        if let Some(held_up) = core.held_up.take() {
+            return Some(self.run(cpu, held_up));
+        }
+        let Some(next) = core.run_queue.front().copied() else {
+            core.group = None; // Waking up from idle is a switch, whoever comes.
+            return None;
+        };
+        if core.group == Some(self.tasks[next].group) {
+            core.run_queue.pop_front();
+            return Some(self.run(cpu, next));
+        }
+        self.switch_to_next(cpu, machine.scheduler.context_switch_ns);
+        None
+    }
+
+    /// A drive has completed request `io`, which was submitted on `cpu`.
+    pub(crate) fn raise_interrupt(&mut self, machine: &Machine, cpu: u32, io: u32) {
+        let core = self.cores.at(cpu);
+        core.interrupts.push_back(io);
+        if core.current.is_none() && !core.in_interrupt {
+            self.begin_interrupt(machine, cpu);
+        }
+    }
+
+    /// Holds the running task up for the interrupts that wait, if there are any.
+    pub(crate) fn interrupt_if_pending(&mut self, machine: &Machine, cpu: u32, id: TaskId) -> bool {
+        let core = self.cores.at(cpu);
+        if core.interrupts.is_empty() || core.in_interrupt {
+            return false;
+        }
+        core.held_up = Some(id);
+        core.current = None;
+        self.begin_interrupt(machine, cpu);
+        true
+    }
+
+    fn begin_interrupt(&mut self, machine: &Machine, cpu: u32) {
+        let core = self.cores.at(cpu);
+        // Completions that are found while one is handled need no interrupt of their own.
+        let entry_ns = if core.in_interrupt { 0 } else { machine.scheduler.interrupt_ns };
+        core.in_interrupt = true;
+        core.handling = core.interrupts.pop_front();
+        let delay_ns = entry_ns + machine.software.driver_complete_ns;
+        self.schedule(delay_ns, Kind::InterruptHandled, cpu);
+    }
+
+    /// An interrupt's handler is through: the request's task goes on in its context.
+    pub(crate) fn interrupt_handled(&mut self, machine: &Machine, cpu: u32) -> Option<TaskId> {
+        let io = self.cores.at(cpu).handling.take().expect("an interrupt is for a request");
+        match self.drives.complete(io) {
+            Some(waiting) if self.tasks[waiting].state == TaskState::Blocked => {
+                assert_eq!(
+                    self.tasks[waiting].cpu, cpu,
+                    "a request is waited for where it was made"
+                );
+                self.tasks[waiting].state = TaskState::Running;
+                self.cores.at(cpu).current = Some(waiting);
+                Some(waiting)
+            }
+            Some(waiting) => {
+                self.tasks[waiting].wake_pending = true;
+                self.release_core(machine, cpu)
+            }
+            None => self.release_core(machine, cpu),
+        }
+    }
+
+    /// The current task lets others of its core run, and stands behind them.
+    pub(crate) fn yield_current(&mut self) {
+        let id = self.current.expect("only a running task yields");
+        let task = &mut self.tasks[id];
+        assert_eq!(task.step, Step::None, "a task yields between its steps");
+        task.yielded = true;
+    }
+}

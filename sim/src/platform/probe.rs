@@ -1,0 +1,64 @@
+//! Keeps the contention table and who holds what.
+
+use super::{SimCpu, SimPlatform};
+use crate::executor::Confined;
+use raid::platform::{Label, LockProbe};
+use std::cell::Cell;
+
+/// The statistics of one lock of a simulated machine.
+pub struct SimLockProbe {
+    platform: SimPlatform,
+    label: Label,
+    held_since_ns: Confined<Cell<u64>>,
+}
+
+impl SimLockProbe {
+    pub(super) fn new(platform: SimPlatform, label: Label) -> Self {
+        Self { platform, label, held_since_ns: Confined::new(Cell::new(0)) }
+    }
+}
+
+impl LockProbe<SimPlatform> for SimLockProbe {
+    fn acquiring(&self, _: &SimCpu) {
+        let state = &mut *self.platform.world().state.borrow_mut();
+        let current = state.current.expect("only a running task takes a lock");
+        let now_ns = state.now_ns;
+        state.tasks[current].locks.push(HeldLock {
+            label: self.label,
+            since_ns: now_ns,
+            held: false,
+        });
+    }
+
+    fn acquired(&self, _: &SimCpu, contended: bool) {
+        let state = &mut *self.platform.world().state.borrow_mut();
+        let current = state.current.expect("only a running task takes a lock");
+        let now_ns = state.now_ns;
+        let lock = state.tasks[current].locks.last_mut().expect("a lock is asked for first");
+        debug_assert_eq!(lock.label, self.label);
+        lock.held = true;
+        let wait_ns = now_ns - lock.since_ns;
+        self.held_since_ns.set(now_ns);
+        let counts = state.locks.entry(self.label.name()).or_default();
+        counts.acquisitions += 1;
+        counts.contended += u64::from(contended);
+        counts.wait_ns += wait_ns;
+    }
+
+    fn released(&self, _: &SimCpu) {
+        let state = &mut *self.platform.world().state.borrow_mut();
+        let current = state.current.expect("only a running task holds a lock");
+        let hold_ns = state.now_ns - self.held_since_ns.get();
+        let lock = state.tasks[current].locks.pop().expect("a lock is held");
+        assert_eq!(lock.label, self.label, "locks are released in the reverse order");
+        state.locks.entry(self.label.name()).or_default().hold_ns += hold_ns;
+    }
+}
+
+/// A lock that a task holds or waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldLock {
+    pub(crate) label: Label,
+    pub(crate) since_ns: u64,
+    pub(crate) held: bool,
+}

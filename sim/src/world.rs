@@ -1,0 +1,338 @@
+//! The whole state of one simulated machine, and what each event does to it.
+//!
+//! `World` owns the state and polls tasks; while a task is polled nothing of the state is borrowed,
+//! so that the task's futures can reach it. Everything that decides is in the parts: `coherence`
+//! for lines, `cpu` for cores, `device` for drives.
+
+use crate::coherence::{Memory, Scheduled};
+use crate::contention::{ContentionTable, LockCounts};
+use crate::cpu::Cores;
+use crate::device::Drives;
+use crate::executor::{
+    Event, EventQueue, Kind, Step, TaskId, TaskState, Tasks, TieBreaker, WokenList,
+};
+use crate::machine::Machine;
+use crate::trace::TraceHash;
+use raid::platform::Topology;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Context;
+
+/// Everything that changes.
+pub(crate) struct State {
+    pub(crate) now_ns: u64,
+    pub(crate) events: u64,
+    pub(crate) hash: TraceHash,
+    pub(crate) queue: EventQueue,
+    pub(crate) ties: TieBreaker,
+    pub(crate) tasks: Tasks,
+    pub(crate) groups: u32,
+    pub(crate) cores: Cores,
+    pub(crate) memory: Memory,
+    pub(crate) timers: Timers,
+    pub(crate) drives: Drives,
+    pub(crate) locks: BTreeMap<&'static str, LockCounts>,
+    /// The task that is being polled.
+    pub(crate) current: Option<TaskId>,
+}
+
+/// One machine, on one host thread.
+pub(crate) struct World {
+    pub(crate) machine: Machine,
+    pub(crate) topology: Topology,
+    pub(crate) seed: u64,
+    pub(crate) state: RefCell<State>,
+    woken: Arc<WokenList>,
+}
+
+impl World {
+    pub(crate) fn new(machine: Machine, seed: u64, ties: TieBreaker, start_ns: u64) -> Self {
+        let cpu_count = machine.shape.cpu_count();
+        let woken = Arc::new(WokenList::default());
+        let state = State {
+            now_ns: start_ns,
+            events: 0,
+            hash: TraceHash::new(),
+            queue: EventQueue::new(),
+            ties,
+            tasks: Tasks::new(woken.clone()),
+            groups: 0,
+            cores: Cores::new(cpu_count),
+            memory: Memory::new(cpu_count),
+            timers: Timers::default(),
+            drives: Drives::default(),
+            locks: BTreeMap::new(),
+            current: None,
+        };
+        let topology = Topology::new(machine.shape.node_of_cpu.clone());
+        Self { machine, topology, seed, state: RefCell::new(state), woken }
+    }
+
+    /// Runs every event up to and including `until_ns`. The time of the next one, if any.
+    pub(crate) fn run_until(&self, until_ns: u64) -> Option<u64> {
+        loop {
+            self.wake_from_outside();
+            let popped = self.state.borrow_mut().queue.pop_until(until_ns);
+            let event = match popped {
+                Ok(event) => event,
+                Err(next) => return next,
+            };
+            let mut to_poll = self.handle(event);
+            while let Some(task) = to_poll {
+                to_poll = self.poll(task);
+            }
+        }
+    }
+
+    /// Carries out an event. The task to poll, if one goes on at once.
+    fn handle(&self, event: Event) -> Option<TaskId> {
+        let state = &mut *self.state.borrow_mut();
+        debug_assert!(event.time_ns >= state.now_ns, "time does not run backwards");
+        state.now_ns = event.time_ns;
+        state.events += 1;
+        state.hash.fold(event.time_ns, (event.kind as u64) << 32 | u64::from(event.index));
+        match event.kind {
+            Kind::Step => state.step_over(&self.machine, TaskId(event.index)),
+            Kind::StoreArrived => {
+                state.store_arrived(&self.machine, event.index);
+                None
+            }
+            Kind::LineFree => {
+                state.memory.line_free(&self.machine, state.now_ns, event.index);
+                state.schedule_memory();
+                None
+            }
+            Kind::Switched => state.switched(event.index),
+            Kind::InterruptHandled => state.interrupt_handled(&self.machine, event.index),
+            Kind::Timer => {
+                if let Some(task) = state.timers.fire(event.index) {
+                    state.wake(&self.machine, task);
+                }
+                None
+            }
+            Kind::DriveDone => {
+                state.drive_done(&self.machine, event.index);
+                None
+            }
+        }
+    }
+
+    /// Polls a task that is current on its core. The next task to poll, if one goes on at once.
+    fn poll(&self, id: TaskId) -> Option<TaskId> {
+        let (mut future, waker) = {
+            let state = &mut *self.state.borrow_mut();
+            let task = &mut state.tasks[id];
+            task.step = Step::None;
+            task.yielded = false;
+            task.waits_for = None;
+            state.current = Some(id);
+            state.tasks.begin_poll(id)
+        };
+        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        if poll.is_ready() {
+            drop(future);
+            let state = &mut *self.state.borrow_mut();
+            state.current = None;
+            let cpu = state.tasks[id].cpu;
+            state.tasks.remove(id);
+            return state.release_core(&self.machine, cpu);
+        }
+        let state = &mut *self.state.borrow_mut();
+        state.current = None;
+        state.tasks.end_poll(id, future, waker);
+        if state.tasks[id].step != Step::None {
+            return None; // It holds its core until the step is over.
+        }
+        let task = &mut state.tasks[id];
+        assert_eq!(task.atomic_depth, 0, "task {} sleeps with a lock held", task.label);
+        let cpu = task.cpu;
+        if task.yielded || task.wake_pending {
+            task.state = TaskState::Runnable;
+            state.cores.enqueue(cpu, id);
+        } else {
+            task.state = TaskState::Blocked;
+        }
+        state.release_core(&self.machine, cpu)
+    }
+
+    fn wake_from_outside(&self) {
+        for (task, generation) in self.woken.take() {
+            let state = &mut *self.state.borrow_mut();
+            if state.tasks.is_current(task, generation) {
+                state.wake(&self.machine, task);
+            }
+        }
+    }
+
+    /// Drops every task, as a power cut does.
+    pub(crate) fn drop_tasks(&self) {
+        let futures = self.state.borrow_mut().tasks.take_futures();
+        drop(futures);
+    }
+}
+
+impl State {
+    pub(crate) fn schedule(&mut self, delay_ns: u64, kind: Kind, index: u32) {
+        let tie = self.ties.next();
+        self.queue.push(Event { time_ns: self.now_ns + delay_ns, tie, kind, index });
+    }
+
+    /// The current task keeps its core busy for `busy_ns`.
+    pub(crate) fn begin_work(&mut self, busy_ns: u64) {
+        let id = self.set_step(Step::Work);
+        let delay_ns = busy_ns + self.ties.delay_ns();
+        self.schedule(delay_ns, Kind::Step, id.0);
+    }
+
+    /// Marks what the current task's core is busy with. The task.
+    pub(crate) fn set_step(&mut self, step: Step) -> TaskId {
+        let id = self.current.expect("only a running task takes a step");
+        let task = &mut self.tasks[id];
+        assert_eq!(
+            task.step,
+            Step::None,
+            "task {} takes two steps at once: hand over first, wait second",
+            task.label
+        );
+        task.step = step;
+        id
+    }
+
+    /// Carries out what the memory asked for.
+    pub(crate) fn schedule_memory(&mut self) {
+        for index in 0..self.memory.scheduled.len() {
+            match self.memory.scheduled[index] {
+                Scheduled::TaskArrival { task, delay_ns } => {
+                    self.schedule(delay_ns, Kind::Step, task.0);
+                }
+                Scheduled::StoreArrival { cpu, delay_ns } => {
+                    self.schedule(delay_ns, Kind::StoreArrived, cpu);
+                }
+                Scheduled::LineFree { line, at_ns } => {
+                    self.schedule(at_ns - self.now_ns, Kind::LineFree, line);
+                }
+            }
+        }
+        self.memory.scheduled.clear();
+    }
+
+    fn step_over(&mut self, machine: &Machine, id: TaskId) -> Option<TaskId> {
+        let task = &self.tasks[id];
+        let cpu = task.cpu;
+        match task.step {
+            Step::Line { line, exclusive } => {
+                if exclusive {
+                    self.line_arrived(machine, line, cpu);
+                }
+                return Some(id); // An instruction is not interrupted.
+            }
+            Step::Work => {}
+            Step::None | Step::Watch { .. } | Step::Drain => {
+                unreachable!("no event ends the step {:?} of task {}", task.step, task.label)
+            }
+        }
+        if task.atomic_depth == 0 && self.interrupt_if_pending(machine, cpu, id) {
+            return None;
+        }
+        Some(id)
+    }
+
+    fn line_arrived(&mut self, machine: &Machine, line: u32, cpu: u32) {
+        let invalidated = self.memory.take_exclusive(machine, line, cpu);
+        self.memory.hand_on(machine, self.now_ns, line, &invalidated);
+        for (watcher, _) in invalidated {
+            self.tasks[watcher].step = Step::Line { line, exclusive: false };
+        }
+        self.schedule_memory();
+    }
+
+    fn store_arrived(&mut self, machine: &Machine, cpu: u32) {
+        let line = self.memory.first_store_line(cpu);
+        let invalidated = self.memory.take_exclusive(machine, line, cpu);
+        self.memory.store_arrived(machine, self.now_ns, cpu);
+        self.memory.hand_on(machine, self.now_ns, line, &invalidated);
+        for (watcher, _) in invalidated {
+            self.tasks[watcher].step = Step::Line { line, exclusive: false };
+        }
+        self.schedule_memory();
+        if let Some(id) = self.cores.take_draining(cpu) {
+            // It begins its access again, and finds out whether it still has to wait.
+            self.tasks[id].step = Step::Work;
+            self.schedule(0, Kind::Step, id.0);
+        }
+    }
+
+    /// What every lock and line suffered so far.
+    pub(crate) fn contention(&self) -> ContentionTable {
+        let mut table = ContentionTable::default();
+        for (name, counts) in &self.locks {
+            table.locks.insert((*name).to_owned(), counts.clone());
+        }
+        let mut names: BTreeMap<u32, Vec<&'static str>> = BTreeMap::new();
+        for (line, label) in self.memory.labels_by_line() {
+            let names = names.entry(line).or_default();
+            if !names.contains(&label.name()) {
+                names.push(label.name());
+            }
+        }
+        for (line, names) in names {
+            let counts = &self.memory.lines()[line as usize].counts;
+            if counts.transfers() > 0 {
+                table.lines.entry(names.join(" + ")).or_default().merge(counts);
+            }
+        }
+        table
+    }
+}
+
+/// Sleeping tasks' alarms.
+#[derive(Default)]
+pub(crate) struct Timers {
+    slots: Vec<TimerState>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+enum TimerState {
+    Set(TaskId),
+    Cancelled,
+    Fired,
+}
+
+impl Timers {
+    pub(crate) fn set(&mut self, task: TaskId) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = TimerState::Set(task);
+            return index;
+        }
+        self.slots.push(TimerState::Set(task));
+        self.slots.len() as u32 - 1
+    }
+
+    fn fire(&mut self, index: u32) -> Option<TaskId> {
+        match self.slots[index as usize] {
+            TimerState::Set(task) => {
+                self.slots[index as usize] = TimerState::Fired;
+                Some(task)
+            }
+            TimerState::Cancelled => {
+                self.free.push(index);
+                None
+            }
+            TimerState::Fired => unreachable!("a timer fires once"),
+        }
+    }
+
+    pub(crate) fn has_fired(&self, index: u32) -> bool {
+        matches!(self.slots[index as usize], TimerState::Fired)
+    }
+
+    /// The sleeper no longer needs the timer, fired or not.
+    pub(crate) fn release(&mut self, index: u32) {
+        match self.slots[index as usize] {
+            TimerState::Fired => self.free.push(index),
+            _ => self.slots[index as usize] = TimerState::Cancelled,
+        }
+    }
+}
