@@ -25,6 +25,10 @@ use std::task::{Context, Poll, Wake, Waker};
 /// More steps than any test needs.
 const STEPS_MAX: u64 = 5_000_000;
 
+/// Up to so many steps long one task is left behind: a fair world would never see what happens if a
+/// core stalls between two instructions.
+const STALL_STEPS_MAX: u64 = 1000;
+
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 type Start = Box<dyn FnOnce(TestCpu) -> LocalFuture + Send>;
 
@@ -122,11 +126,19 @@ impl World {
 
     /// Runs until every task has ended or none can go on.
     pub(crate) fn run(&mut self) -> Outcome {
-        for _ in 0..STEPS_MAX {
+        let (mut stalled, mut stalled_until) = (None, 0);
+        for step in 0..STEPS_MAX {
             self.admit();
-            let runnable: Vec<usize> =
+            let mut runnable: Vec<usize> =
                 (0..self.tasks.len()).filter(|index| self.can_run(*index)).collect();
             let mut state = self.platform.state();
+            if step == stalled_until {
+                stalled_until += 1 + state.draw(STALL_STEPS_MAX);
+                stalled = Some(state.draw(self.tasks.len() as u64 + 1) as usize);
+            }
+            if runnable.len() > 1 {
+                runnable.retain(|index| Some(*index) != stalled);
+            }
             let choices = runnable.len() + state.requests.len();
             if choices == 0 {
                 let Some((until, waker)) = state.sleepers.pop_first() else {
