@@ -15,6 +15,7 @@ mod member;
 pub mod array;
 pub mod buffer;
 pub mod concurrency;
+pub mod conformance;
 pub mod device;
 pub mod error;
 pub mod layout;

@@ -145,6 +145,19 @@ pub trait Word<P: Platform>: Send + Sync + 'static {
     /// Writes `value`; the old value.
     fn swap(&self, cpu: &P::Cpu, value: u64, order: Ordering) -> impl Future<Output = u64>;
 
+    /// Writes the bits of `value` that `mask` selects and leaves the others; the old value.
+    ///
+    /// It stands for the swap of a part of a word that some processors have (a half-word `SWP`, an
+    /// `XCHG` of 16 bits), which takes the line once. The language has no such swap, so a real
+    /// platform repeats a compare-exchange until it succeeds.
+    fn swap_bits(
+        &self,
+        cpu: &P::Cpu,
+        mask: u64,
+        value: u64,
+        order: Ordering,
+    ) -> impl Future<Output = u64>;
+
     /// Writes `new` if the word is `current`. The old value, as `Ok` if it was written. A failure
     /// takes the line just as a success does. The failure ordering is relaxed.
     fn compare_exchange(

@@ -27,8 +27,8 @@ pub struct StuckTasks {
 
 impl Deadlock {
     pub(crate) fn of(state: &State) -> Self {
-        let mut groups: BTreeMap<(&'static str, String, Vec<String>), Vec<(String, u32)>> =
-            BTreeMap::new();
+        // By name, what they wait for, and what they hold.
+        let mut groups = BTreeMap::<_, Vec<(String, u32)>>::new();
         for task in state.tasks.iter_alive() {
             let waits_for = match (task.state, task.step) {
                 (TaskState::Running, Step::Watch { word, .. }) => {
@@ -41,7 +41,7 @@ impl Deadlock {
             };
             let holds =
                 task.locks.iter().filter(|lock| lock.held).map(|lock| lock.label.to_string());
-            let key = (task.label.name(), waits_for, holds.collect());
+            let key = (task.label.name(), waits_for, holds.collect::<Vec<_>>());
             groups.entry(key).or_default().push((task.label.to_string(), task.cpu));
         }
         let stuck = groups

@@ -8,6 +8,7 @@ mod cpu;
 mod deadlock;
 pub mod device;
 mod executor;
+pub mod hosts;
 pub mod machine;
 mod platform;
 mod simulation;

@@ -99,7 +99,7 @@ impl World {
                 None
             }
             Kind::LineFree => {
-                state.memory.line_free(&self.machine, state.now_ns, event.index);
+                state.memory.serve(&self.machine, state.now_ns, event.index);
                 state.schedule_memory();
                 None
             }
@@ -203,7 +203,10 @@ impl State {
     pub(crate) fn schedule_memory(&mut self) {
         for index in 0..self.memory.scheduled.len() {
             match self.memory.scheduled[index] {
-                Scheduled::TaskArrival { task, delay_ns } => {
+                Scheduled::TaskArrival { task, exclusive, delay_ns } => {
+                    if let Step::Line { exclusive: step, .. } = &mut self.tasks[task].step {
+                        *step = exclusive; // The store of a load-linked pair may fall back on a load.
+                    }
                     self.schedule(delay_ns, Kind::Step, task.0);
                 }
                 Scheduled::StoreArrival { cpu, delay_ns } => {
@@ -222,6 +225,7 @@ impl State {
         let cpu = task.cpu;
         match task.step {
             Step::Line { line, exclusive } => {
+                self.tasks[id].arrived_exclusive = exclusive;
                 if exclusive {
                     self.line_arrived(machine, line, cpu);
                 }
@@ -239,22 +243,22 @@ impl State {
     }
 
     fn line_arrived(&mut self, machine: &Machine, line: u32, cpu: u32) {
-        let invalidated = self.memory.take_exclusive(machine, line, cpu);
-        self.memory.hand_on(machine, self.now_ns, line, &invalidated);
-        for (watcher, _) in invalidated {
-            self.tasks[watcher].step = Step::Line { line, exclusive: false };
+        let spinners = self.memory.arrive(machine, self.now_ns, line, cpu);
+        for (spinner, _) in spinners {
+            self.tasks[spinner].step = Step::Line { line, exclusive: false };
         }
+        self.memory.serve(machine, self.now_ns, line);
         self.schedule_memory();
     }
 
     fn store_arrived(&mut self, machine: &Machine, cpu: u32) {
         let line = self.memory.first_store_line(cpu);
-        let invalidated = self.memory.take_exclusive(machine, line, cpu);
+        let spinners = self.memory.arrive(machine, self.now_ns, line, cpu);
         self.memory.store_arrived(machine, self.now_ns, cpu);
-        self.memory.hand_on(machine, self.now_ns, line, &invalidated);
-        for (watcher, _) in invalidated {
-            self.tasks[watcher].step = Step::Line { line, exclusive: false };
+        for (spinner, _) in spinners {
+            self.tasks[spinner].step = Step::Line { line, exclusive: false };
         }
+        self.memory.serve(machine, self.now_ns, line);
         self.schedule_memory();
         if let Some(id) = self.cores.take_draining(cpu) {
             // It begins its access again, and finds out whether it still has to wait.

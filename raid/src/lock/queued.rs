@@ -9,9 +9,8 @@
 //!   `locked` and `pending` are clear, takes the lock, and makes its successor the head; so
 //!   releasing the lock touches the word alone.
 //!
-//! Unlike Linux, where the tail is a half-word of its own that is swapped, the tail is put in with
-//! a compare-exchange of the whole word, and a core that finds a bare `pending` bit queues at once
-//! instead of waiting for the hand-over to finish.
+//! Unlike in Linux, a core that finds a bare `pending` bit queues at once instead of waiting for the
+//! hand-over to finish.
 
 use super::QUEUE_NODE;
 use super::spin::Hold;
@@ -22,6 +21,7 @@ const LOCKED: u64 = 1;
 const PENDING: u64 = 1 << 8;
 /// From this bit on: 0 for an empty queue, or the number of the last core in it plus one.
 const TAIL_SHIFT: u32 = 16;
+const TAIL_MASK: u64 = u64::MAX << TAIL_SHIFT;
 
 pub(super) struct Queued<P: Platform> {
     word: P::Word,
@@ -57,7 +57,7 @@ impl<P: Platform> Queued<P> {
             Ok(_) => Hold { contended: false, memo: 0 },
             Err(found) => {
                 if !self.acquire_as_pending(cpu, found).await {
-                    self.acquire_through_queue(cpu, found).await;
+                    self.acquire_through_queue(cpu).await;
                 }
                 Hold { contended: true, memo: 0 }
             }
@@ -83,13 +83,15 @@ impl<P: Platform> Queued<P> {
         true
     }
 
-    async fn acquire_through_queue(&self, cpu: &P::Cpu, found: u64) {
+    async fn acquire_through_queue(&self, cpu: &P::Cpu) {
         let tail = tail_of(cpu.id());
         let node = &self.nodes[cpu.id().0 as usize];
         node.is_head.store(cpu, 0, Ordering::Relaxed).await;
         node.next.store(cpu, 0, Ordering::Relaxed).await;
 
-        let previous = self.enqueue(cpu, tail, found).await;
+        // Release: the node is in order before the core that comes next reaches it. Acquire: the
+        // same for the node that is now in front of this one.
+        let previous = self.word.swap_bits(cpu, TAIL_MASK, tail, Ordering::AcqRel).await;
         if let Some(previous) = self.node_of(previous) {
             previous.next.store(cpu, tail, Ordering::Release).await;
             node.is_head.spin_until(cpu, Ordering::Acquire, |is_head| is_head != 0).await;
@@ -109,19 +111,6 @@ impl<P: Platform> Queued<P> {
         let next = node.next.spin_until(cpu, Ordering::Acquire, |next| next != 0).await;
         let successor = self.node_of(next).expect("a successor has a node");
         successor.is_head.store(cpu, 1, Ordering::Release).await;
-    }
-
-    /// Puts `tail` in the word, which was last seen as `found`; the word before.
-    async fn enqueue(&self, cpu: &P::Cpu, tail: u64, mut found: u64) -> u64 {
-        loop {
-            let new = (found & (LOCKED | PENDING)) | tail;
-            // Release: the node is in order before the core that comes next reaches it. Acquire:
-            // the same for the node that is now in front of this one.
-            match self.word.compare_exchange(cpu, found, new, Ordering::AcqRel).await {
-                Ok(previous) => return previous,
-                Err(changed) => found = changed,
-            }
-        }
     }
 
     /// The node that the tail in `word` names.

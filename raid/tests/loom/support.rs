@@ -230,6 +230,18 @@ impl Word<LoomPlatform> for LoomWord {
         self.exchanged().swap(value, order)
     }
 
+    async fn swap_bits(&self, _: &LoomCpu, mask: u64, value: u64, order: Ordering) -> u64 {
+        let word = self.exchanged();
+        let mut old = word.load(Ordering::Relaxed);
+        loop {
+            let new = old & !mask | value & mask;
+            match word.compare_exchange(old, new, order, Ordering::Relaxed) {
+                Ok(old) => return old,
+                Err(changed) => old = changed,
+            }
+        }
+    }
+
     async fn compare_exchange(
         &self,
         _: &LoomCpu,

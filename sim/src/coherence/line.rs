@@ -1,4 +1,9 @@
 //! One cache line: its holders, the transfer under way, and the queue for it.
+//!
+//! A request first travels to where the line is (`snoop_point_percent` of the transfer); until it
+//! gets there the holders go on using the line, and requests from nearer cores overtake it. When it
+//! gets there the line leaves, and nothing overtakes any more. A request that finds the line under
+//! way or moved is sent on to the new holder; if that one is in the same cluster, no time is lost.
 
 use super::cpu_set::CpuSet;
 use super::memory::Requester;
@@ -6,7 +11,6 @@ use crate::contention::LineCounts;
 use crate::executor::TaskId;
 use crate::machine::{Distance, Machine};
 use raid::units::{CpuId, NodeId};
-use std::collections::VecDeque;
 
 /// A request that waits for its turn.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +18,28 @@ pub(crate) struct Request {
     pub(crate) requester: Requester,
     pub(crate) cpu: u32,
     pub(crate) exclusive: bool,
+    /// The store of a load-linked pair: if the core's copy is gone it fails, and a new load is due.
+    pub(crate) linked: bool,
     pub(crate) since_ns: u64,
+}
+
+impl Request {
+    pub(crate) fn of_read(task: TaskId, cpu: u32, since_ns: u64) -> Self {
+        let requester = Requester::Task(task);
+        Self { requester, cpu, exclusive: false, linked: false, since_ns }
+    }
+
+    pub(crate) fn of_store(cpu: u32, since_ns: u64) -> Self {
+        let requester = Requester::StoreBuffer;
+        Self { requester, cpu, exclusive: true, linked: false, since_ns }
+    }
+}
+
+/// A request and when it reaches the line.
+#[derive(Clone, Copy)]
+struct Travelling {
+    request: Request,
+    reach_ns: u64,
 }
 
 /// One line.
@@ -24,26 +49,18 @@ pub(crate) struct Line {
     exclusive: bool,
     /// The node whose memory the line belongs to: that of the first core that touched it.
     home: Option<NodeId>,
-    /// While the line is being taken exclusively: when the holders lose it.
-    lost_at_ns: Option<u64>,
-    /// An exclusive transfer is under way.
+    /// The cluster of the core that took the line alone last.
+    owner_cluster: Option<u32>,
+    /// The line is on its way to a core that takes it alone: nobody has it.
     in_transit: bool,
     /// The directory is busy with a shared read until then.
     free_at_ns: u64,
-    /// A `LineFree` event is under way.
-    pub(crate) free_event: bool,
-    pub(crate) queue: VecDeque<Request>,
-    /// Spinning tasks that have a copy and wait for its invalidation.
+    /// When the earliest `LineFree` event under way is.
+    event_at_ns: Option<u64>,
+    queue: Vec<Travelling>,
+    /// Spinning tasks that have a copy and wait for its invalidation, and their cores.
     pub(crate) watchers: Vec<(TaskId, u32)>,
     pub(crate) counts: LineCounts,
-}
-
-/// What starting a request leads to.
-pub(crate) struct Started {
-    /// From now until the data is there.
-    pub(crate) transfer_ns: u64,
-    /// The line serves the next request from then on; for an exclusive request, from its arrival.
-    pub(crate) next_at_ns: Option<u64>,
 }
 
 impl Line {
@@ -52,11 +69,11 @@ impl Line {
             holders: CpuSet::new(cpu_count),
             exclusive: false,
             home: None,
-            lost_at_ns: None,
+            owner_cluster: None,
             in_transit: false,
             free_at_ns: 0,
-            free_event: false,
-            queue: VecDeque::new(),
+            event_at_ns: None,
+            queue: Vec::new(),
             watchers: Vec::new(),
             counts: LineCounts::default(),
         }
@@ -64,81 +81,122 @@ impl Line {
 
     /// Whether this core may use the copy that it has.
     #[inline]
-    pub(crate) fn hits(&self, cpu: u32, exclusive: bool, now_ns: u64) -> bool {
-        self.holders.contains(cpu)
-            && (!exclusive || self.exclusive || (self.holders.len() == 1 && !self.in_transit))
-            && self.lost_at_ns.is_none_or(|lost_at_ns| now_ns < lost_at_ns)
+    pub(crate) fn hits(&self, cpu: u32, exclusive: bool) -> bool {
+        !self.in_transit
+            && self.holders.contains(cpu)
+            && (!exclusive || self.exclusive || self.holders.len() == 1)
     }
 
-    /// Whether a request can start now.
-    #[inline]
-    pub(crate) fn is_free(&self, now_ns: u64) -> bool {
-        !self.in_transit && self.free_at_ns <= now_ns
+    /// A core asks for the line.
+    pub(crate) fn enqueue(&mut self, request: Request, machine: &Machine, now_ns: u64) {
+        let reach_ns = now_ns + self.travel_ns(&request, machine);
+        self.queue.push(Travelling { request, reach_ns });
     }
 
-    /// Whether a request has to wait although no exclusive transfer is under way, and until when.
-    pub(crate) fn busy_reading_until_ns(&self) -> Option<u64> {
-        (!self.in_transit).then_some(self.free_at_ns)
-    }
-
-    /// Takes up a request on a free line.
-    pub(crate) fn start(&mut self, request: Request, machine: &Machine, now_ns: u64) -> Started {
-        debug_assert!(self.is_free(now_ns));
-        let cpu = request.cpu;
-        let node = machine.shape.node_of_cpu[cpu as usize];
-        let home = *self.home.get_or_insert(node);
-        self.counts.wait_ns += now_ns - request.since_ns;
-        let source = self.nearest_holder(cpu, machine);
-        let data_ns = match source {
-            None if self.holders.contains(cpu) => 0,
-            None => {
-                self.counts.from_memory += 1;
-                machine.line.memory_ns + between_nodes_ns(machine, node, home)
-            }
-            Some(source) => self.transfer_ns(source, cpu, home, machine),
-        };
-        if request.exclusive {
-            let has_copy = self.holders.contains(cpu);
-            let fetch_ns = if has_copy { 0 } else { data_ns };
-            let invalidate_ns = self
-                .holders
-                .iter()
-                .filter(|holder| *holder != cpu)
-                .map(|holder| self.transfer_ns(holder, cpu, home, machine))
-                .max();
-            let transfer_ns = fetch_ns.max(invalidate_ns.unwrap_or(0)).max(1);
-            if let Some(source) = source {
-                self.counts.add(machine.shape.distance(CpuId(source), CpuId(cpu)));
-            }
-            self.in_transit = true;
-            self.lost_at_ns = Some(now_ns + transfer_ns * machine.line.snoop_point_percent / 100);
-            return Started { transfer_ns, next_at_ns: None };
+    /// When a `LineFree` event has to come that is not under way yet.
+    pub(crate) fn event_needed(&mut self, now_ns: u64) -> Option<u64> {
+        if self.in_transit {
+            return None; // The arrival goes on with the queue.
         }
-        if let Some(source) = source {
-            self.counts.add(machine.shape.distance(CpuId(source), CpuId(cpu)));
+        let first_ns = self.queue.iter().map(|travelling| travelling.reach_ns).min()?;
+        let at_ns = first_ns.max(self.free_at_ns).max(now_ns);
+        if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
+            return None;
+        }
+        self.event_at_ns = Some(at_ns);
+        Some(at_ns)
+    }
+
+    /// A `LineFree` event: the request that has reached the line, if one has.
+    pub(crate) fn take_reached(&mut self, now_ns: u64) -> Option<Request> {
+        if self.event_at_ns.is_some_and(|event_ns| event_ns <= now_ns) {
+            self.event_at_ns = None;
+        }
+        if self.in_transit || self.free_at_ns > now_ns {
+            return None;
+        }
+        let (index, first) =
+            self.queue.iter().enumerate().min_by_key(|(_, travelling)| travelling.reach_ns)?;
+        if first.reach_ns > now_ns {
+            return None;
+        }
+        Some(self.queue.remove(index).request)
+    }
+
+    /// The line leaves for a core. How long until it is there.
+    pub(crate) fn start(&mut self, request: &Request, machine: &Machine, now_ns: u64) -> u64 {
+        debug_assert!(!self.in_transit && self.free_at_ns <= now_ns);
+        let cpu = request.cpu;
+        self.counts.wait_ns += now_ns - request.since_ns;
+        match self.nearest_holder(cpu, machine) {
+            Some(source) => self.counts.add(machine.shape.distance(CpuId(source), CpuId(cpu))),
+            None => self.counts.from_memory += u64::from(!self.holders.contains(cpu)),
+        }
+        let rest_percent = 100 - machine.line.snoop_point_percent;
+        let rest_ns = (self.transfer_ns(request, machine) * rest_percent / 100).max(1);
+        self.home.get_or_insert(machine.shape.node_of_cpu[cpu as usize]);
+        if request.exclusive {
+            self.in_transit = true;
+            return rest_ns;
         }
         // The first copy of an exclusive line has to come from the owner; the next request can be
         // served only then. Of a shared line the directory hands out copies one after the other.
-        let busy_ns = if self.exclusive { data_ns } else { machine.line.shared_read_ns };
-        self.free_at_ns = now_ns + busy_ns.min(data_ns).max(1);
+        let busy_ns =
+            if self.exclusive { rest_ns } else { machine.line.shared_read_ns.min(rest_ns) };
+        self.free_at_ns = now_ns + busy_ns;
         self.exclusive = self.holders.len() == 0;
         self.holders.insert(cpu);
-        Started { transfer_ns: data_ns.max(1), next_at_ns: Some(self.free_at_ns) }
+        rest_ns
     }
 
-    /// An exclusive transfer has arrived: the core has the line alone. The spinners whose copies
-    /// are gone, nearest first.
-    pub(crate) fn arrive_exclusive(&mut self, cpu: u32, machine: &Machine) -> Vec<(TaskId, u32)> {
+    /// The line has arrived at a core that has it alone now. The spinners whose copies are gone.
+    pub(crate) fn arrive(
+        &mut self,
+        cpu: u32,
+        machine: &Machine,
+        now_ns: u64,
+    ) -> Vec<(TaskId, u32)> {
         debug_assert!(self.in_transit);
         self.holders.reset_to(cpu);
         self.exclusive = true;
         self.in_transit = false;
-        self.lost_at_ns = None;
-        let mut invalidated = std::mem::take(&mut self.watchers);
-        invalidated.sort_by_key(|(_, watcher)| {
-            machine.line.transfer_ns(machine.shape.distance(CpuId(cpu), CpuId(*watcher)))
-        });
-        invalidated
+        let cluster = machine.shape.cluster_of_cpu[cpu as usize];
+        if self.owner_cluster.replace(cluster) != Some(cluster) {
+            for index in 0..self.queue.len() {
+                let travel_ns = self.travel_ns(&self.queue[index].request, machine);
+                self.queue[index].reach_ns = now_ns + travel_ns;
+            }
+        }
+        let spinners = std::mem::take(&mut self.watchers);
+        for (task, watcher) in &spinners {
+            self.enqueue(Request::of_read(*task, *watcher, now_ns), machine, now_ns);
+        }
+        spinners
+    }
+
+    fn travel_ns(&self, request: &Request, machine: &Machine) -> u64 {
+        self.transfer_ns(request, machine) * machine.line.snoop_point_percent / 100
+    }
+
+    /// What the whole transfer to a requester takes, as the line lies now.
+    fn transfer_ns(&self, request: &Request, machine: &Machine) -> u64 {
+        let cpu = request.cpu;
+        let node = machine.shape.node_of_cpu[cpu as usize];
+        let home = self.home.unwrap_or(node);
+        let others = self.holders.iter().filter(|holder| *holder != cpu);
+        let distances_ns = others.map(|holder| between_cpus_ns(holder, cpu, home, machine));
+        if request.exclusive {
+            // The data comes from the nearest copy, the last word from the farthest.
+            if let Some(farthest_ns) = distances_ns.max() {
+                return farthest_ns;
+            }
+        } else if let Some(nearest_ns) = distances_ns.min() {
+            return nearest_ns;
+        }
+        if self.holders.contains(cpu) {
+            return 0;
+        }
+        machine.line.memory_ns + between_nodes_ns(machine, node, home)
     }
 
     fn nearest_holder(&self, cpu: u32, machine: &Machine) -> Option<u32> {
@@ -146,21 +204,21 @@ impl Line {
             machine.line.transfer_ns(machine.shape.distance(CpuId(*holder), CpuId(cpu)))
         })
     }
+}
 
-    /// From one core's cache to another's: straight, plus its share of the way through the home.
-    fn transfer_ns(&self, source: u32, target: u32, home: NodeId, machine: &Machine) -> u64 {
-        let straight =
-            machine.line.transfer_ns(machine.shape.distance(CpuId(source), CpuId(target)));
-        let source_node = machine.shape.node_of_cpu[source as usize];
-        let target_node = machine.shape.node_of_cpu[target as usize];
-        if source_node == target_node || home == source_node || home == target_node {
-            return straight;
-        }
-        let by_home_ns = between_nodes_ns(machine, target_node, home)
-            + between_nodes_ns(machine, home, source_node);
-        let detour_ns = by_home_ns.saturating_sub(straight);
-        straight + detour_ns * machine.line.home_detour_percent / 100
+/// From one core's cache to another's: straight, plus its share of the way through the home.
+fn between_cpus_ns(source: u32, target: u32, home: NodeId, machine: &Machine) -> u64 {
+    let straight_ns =
+        machine.line.transfer_ns(machine.shape.distance(CpuId(source), CpuId(target)));
+    let source_node = machine.shape.node_of_cpu[source as usize];
+    let target_node = machine.shape.node_of_cpu[target as usize];
+    if source_node == target_node || home == source_node || home == target_node {
+        return straight_ns;
     }
+    let by_home_ns =
+        between_nodes_ns(machine, target_node, home) + between_nodes_ns(machine, home, source_node);
+    let detour_ns = by_home_ns.saturating_sub(straight_ns);
+    straight_ns + detour_ns * machine.line.home_detour_percent / 100
 }
 
 fn between_nodes_ns(machine: &Machine, one: NodeId, other: NodeId) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::line::{Line, Request};
 use crate::executor::TaskId;
-use crate::machine::Machine;
+use crate::machine::{Atomics, Machine};
 use raid::platform::{Label, Ordering};
 use std::collections::VecDeque;
 
@@ -28,6 +28,7 @@ pub(crate) enum Operation {
     FetchAdd(u64),
     FetchOr(u64),
     Swap(u64),
+    SwapBits { mask: u64, value: u64 },
     CompareExchange { current: u64, new: u64 },
 }
 
@@ -47,7 +48,7 @@ pub(crate) enum Begun {
     /// It took effect, with this old value; the core is busy for so long.
     Done { old: u64, busy_ns: u64 },
     /// The line was asked for.
-    Requested { line: u32 },
+    Requested { line: u32, exclusive: bool },
     /// The core's store buffer has to drain first; begin again then.
     MustDrain,
 }
@@ -55,7 +56,7 @@ pub(crate) enum Begun {
 /// What the memory wants to happen later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scheduled {
-    TaskArrival { task: TaskId, delay_ns: u64 },
+    TaskArrival { task: TaskId, exclusive: bool, delay_ns: u64 },
     StoreArrival { cpu: u32, delay_ns: u64 },
     LineFree { line: u32, at_ns: u64 },
 }
@@ -148,7 +149,7 @@ impl Memory {
             self.post(machine, now_ns, cpu, word, operation);
             return Begun::Done { old: 0, busy_ns: machine.core.store_ns };
         }
-        if self.lines[line as usize].hits(cpu, operation.is_exclusive(), now_ns) {
+        if self.lines[line as usize].hits(cpu, operation.is_exclusive()) {
             let busy_ns = if operation.is_exclusive() {
                 machine.core.rmw_hit_ns
             } else {
@@ -156,9 +157,26 @@ impl Memory {
             };
             return Begun::Done { old: self.apply(word, operation), busy_ns };
         }
-        let exclusive = operation.is_exclusive();
-        self.request(machine, now_ns, line, Requester::Task(task), cpu, exclusive);
-        Begun::Requested { line }
+        let linked = operation.is_exclusive() && machine.core.atomics == Atomics::LoadLinked;
+        let has_copy = self.lines[line as usize].hits(cpu, false);
+        if linked && has_copy && self.would_fail(word, operation) {
+            let old = self.words[word.0 as usize].value;
+            return Begun::Done { old, busy_ns: machine.core.load_hit_ns };
+        }
+        let exclusive = operation.is_exclusive() && (!linked || has_copy);
+        let requester = Requester::Task(task);
+        let request = Request { requester, cpu, exclusive, linked, since_ns: now_ns };
+        self.request(machine, now_ns, line, request);
+        Begun::Requested { line, exclusive }
+    }
+
+    fn would_fail(&self, word: WordId, operation: Operation) -> bool {
+        match operation {
+            Operation::CompareExchange { current, .. } => {
+                self.words[word.0 as usize].value != current
+            }
+            _ => false,
+        }
     }
 
     fn must_drain(&self, cpu: u32, line: u32, operation: Operation, order: Ordering) -> bool {
@@ -173,103 +191,49 @@ impl Memory {
         strong || stores.iter().any(|(word, _)| self.words[word.0 as usize].line == line)
     }
 
-    /// The task's line is not there yet or was lost: asks for it.
-    pub(crate) fn request(
+    /// Asks for a line.
+    pub(crate) fn request(&mut self, machine: &Machine, now_ns: u64, line: u32, request: Request) {
+        self.lines[line as usize].enqueue(request, machine, now_ns);
+        self.serve(machine, now_ns, line);
+    }
+
+    /// Starts the requests that have reached the line, and sees to it that the next ones will.
+    pub(crate) fn serve(&mut self, machine: &Machine, now_ns: u64, line: u32) {
+        let state = &mut self.lines[line as usize];
+        while let Some(mut request) = state.take_reached(now_ns) {
+            if request.linked && !state.hits(request.cpu, false) {
+                request.exclusive = false;
+            }
+            let exclusive = request.exclusive;
+            let delay_ns = state.start(&request, machine, now_ns);
+            self.scheduled.push(match request.requester {
+                Requester::Task(task) => Scheduled::TaskArrival { task, exclusive, delay_ns },
+                Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
+            });
+        }
+        if let Some(at_ns) = state.event_needed(now_ns) {
+            self.scheduled.push(Scheduled::LineFree { line, at_ns });
+        }
+    }
+
+    /// The line has arrived at a core that has it alone now. The spinners that lost their copies;
+    /// they have asked again.
+    pub(crate) fn arrive(
         &mut self,
         machine: &Machine,
         now_ns: u64,
-        line: u32,
-        requester: Requester,
-        cpu: u32,
-        exclusive: bool,
-    ) {
-        let request = Request { requester, cpu, exclusive, since_ns: now_ns };
-        let state = &mut self.lines[line as usize];
-        if state.queue.is_empty() && state.is_free(now_ns) {
-            self.start(machine, now_ns, line, request);
-            return;
-        }
-        state.queue.push_back(request);
-        if !state.free_event
-            && let Some(at_ns) = state.busy_reading_until_ns()
-        {
-            state.free_event = true;
-            self.scheduled.push(Scheduled::LineFree { line, at_ns });
-        }
-    }
-
-    fn start(&mut self, machine: &Machine, now_ns: u64, line: u32, request: Request) {
-        let state = &mut self.lines[line as usize];
-        let started = state.start(request, machine, now_ns);
-        let delay_ns = started.transfer_ns;
-        self.scheduled.push(match request.requester {
-            Requester::Task(task) => Scheduled::TaskArrival { task, delay_ns },
-            Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
-        });
-        if let Some(at_ns) = started.next_at_ns
-            && !state.queue.is_empty()
-            && !state.free_event
-        {
-            state.free_event = true;
-            self.scheduled.push(Scheduled::LineFree { line, at_ns });
-        }
-    }
-
-    /// A `LineFree` event: the next request starts, if it still can.
-    pub(crate) fn line_free(&mut self, machine: &Machine, now_ns: u64, line: u32) {
-        let state = &mut self.lines[line as usize];
-        state.free_event = false;
-        if !state.is_free(now_ns) {
-            return; // The exclusive transfer under way goes on with the queue when it arrives.
-        }
-        if let Some(request) = state.queue.pop_front() {
-            self.start(machine, now_ns, line, request);
-        }
-    }
-
-    /// An exclusive transfer has arrived at `cpu`. The spinners that lost their copies, nearest
-    /// first.
-    pub(crate) fn take_exclusive(
-        &mut self,
-        machine: &Machine,
         line: u32,
         cpu: u32,
     ) -> Vec<(TaskId, u32)> {
-        self.lines[line as usize].arrive_exclusive(cpu, machine)
-    }
-
-    /// What follows such an arrival: the invalidated spinners ask again, and the next request starts.
-    pub(crate) fn hand_on(
-        &mut self,
-        machine: &Machine,
-        now_ns: u64,
-        line: u32,
-        invalidated: &[(TaskId, u32)],
-    ) {
-        let state = &mut self.lines[line as usize];
-        state.queue.extend(invalidated.iter().map(|(task, cpu)| Request {
-            requester: Requester::Task(*task),
-            cpu: *cpu,
-            exclusive: false,
-            since_ns: now_ns,
-        }));
-        if let Some(request) = state.queue.pop_front() {
-            self.start(machine, now_ns, line, request);
-        }
+        self.lines[line as usize].arrive(cpu, machine, now_ns)
     }
 
     /// Lets a spinning task wait for the invalidation of its copy. The line; none if it has no copy
     /// any more.
-    pub(crate) fn watch(
-        &mut self,
-        now_ns: u64,
-        word: WordId,
-        task: TaskId,
-        cpu: u32,
-    ) -> Option<u32> {
+    pub(crate) fn watch(&mut self, word: WordId, task: TaskId, cpu: u32) -> Option<u32> {
         let line = self.words[word.0 as usize].line;
         let state = &mut self.lines[line as usize];
-        if !state.hits(cpu, false, now_ns) {
+        if !state.hits(cpu, false) {
             return None;
         }
         state.watchers.push((task, cpu));
@@ -285,6 +249,7 @@ impl Memory {
             Operation::Store(new) | Operation::Swap(new) => new,
             Operation::Add(delta) | Operation::FetchAdd(delta) => old.wrapping_add(delta),
             Operation::FetchOr(bits) => old | bits,
+            Operation::SwapBits { mask, value } => old & !mask | value & mask,
             Operation::CompareExchange { current, new } => {
                 if old == current {
                     new
@@ -306,13 +271,13 @@ impl Memory {
     ) {
         let line = self.words[word.0 as usize].line;
         let empty = self.store_buffers[cpu as usize].stores.is_empty();
-        if empty && self.lines[line as usize].hits(cpu, true, now_ns) {
+        if empty && self.lines[line as usize].hits(cpu, true) {
             self.apply(word, operation);
             return;
         }
         self.store_buffers[cpu as usize].stores.push_back((word, operation));
         if empty {
-            self.request(machine, now_ns, line, Requester::StoreBuffer, cpu, true);
+            self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
         }
     }
 
@@ -329,8 +294,8 @@ impl Memory {
         while let Some((word, operation)) = self.store_buffers[cpu as usize].stores.front().copied()
         {
             let line = self.words[word.0 as usize].line;
-            if !self.lines[line as usize].hits(cpu, true, now_ns) {
-                self.request(machine, now_ns, line, Requester::StoreBuffer, cpu, true);
+            if !self.lines[line as usize].hits(cpu, true) {
+                self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
                 return;
             }
             self.apply(word, operation);

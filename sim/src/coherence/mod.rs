@@ -21,4 +21,5 @@ mod cpu_set;
 mod line;
 mod memory;
 
-pub(crate) use memory::{Begun, Memory, Operation, Requester, Scheduled, WordId};
+pub(crate) use line::Request;
+pub(crate) use memory::{Begun, Memory, Operation, Scheduled, WordId};

@@ -250,7 +250,8 @@ impl Device<SimPlatform> for SimDevice {
     async fn submit(&self, cpu: &SimCpu, io: Io) -> SimCompletion {
         let world = self.platform.world();
         cpu.work(world.machine.software.driver_submit_ns).await;
-        let request = world.state.borrow_mut().submit_io(self.index, cpu.current_cpu(), io);
+        let submitting_cpu = cpu.current_cpu();
+        let request = world.state.borrow_mut().submit_io(self.index, submitting_cpu, io);
         SimCompletion { platform: self.platform.clone(), request: Some(request) }
     }
 }

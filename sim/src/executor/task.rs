@@ -53,6 +53,8 @@ pub(crate) struct Task {
     pub(crate) cpu: u32,
     pub(crate) state: TaskState,
     pub(crate) step: Step,
+    /// The line that it waited for last came to its core alone.
+    pub(crate) arrived_exclusive: bool,
     /// It was woken since it last began to be polled.
     pub(crate) wake_pending: bool,
     /// It gave the core up of its own will and stands in the run queue.
@@ -98,6 +100,7 @@ impl Tasks {
             cpu,
             state: TaskState::Runnable,
             step: Step::None,
+            arrived_exclusive: false,
             wake_pending: false,
             yielded: false,
             atomic_depth: 0,

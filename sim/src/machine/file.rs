@@ -7,7 +7,7 @@ use super::document::{Document, FILE_BYTES_MAX, Sourced, Table};
 use super::error::{MachineFileError, Problem, nearest};
 use super::keys::{NUMBER_KEYS, REMOTE_TABLE, TABLES, TRANSFER_BOUNDS_NS, unit_of};
 use super::model::{
-    CoreCosts, DriveModel, LatencyQuantiles, LineCosts, Machine, SchedulerCosts, Shape,
+    Atomics, CoreCosts, DriveModel, LatencyQuantiles, LineCosts, Machine, SchedulerCosts, Shape,
     SoftwareCosts,
 };
 use super::presets::PRESETS;
@@ -322,6 +322,7 @@ fn unset_machine(name: String, shape: Shape) -> Machine {
         name,
         shape,
         core: CoreCosts {
+            atomics: Atomics::SingleInstruction,
             instruction_ps: 0,
             load_hit_ns: 0,
             rmw_hit_ns: 0,

@@ -39,9 +39,23 @@ pub struct Shape {
     pub line_bytes: u32,
 }
 
+/// How a core changes a word in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomics {
+    /// One instruction takes the line for itself, changes the word or not, and is done (x86, ARMv8.1
+    /// with its large system extensions).
+    SingleInstruction,
+    /// A load that marks a copy, and a store that fails if the copy was lost in between (POWER, and
+    /// programs built for ARMv8.0). A compare-exchange that finds another value never takes the
+    /// line from others; one that is overtaken starts again.
+    LoadLinked,
+}
+
 /// Work within one core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreCosts {
+    /// How it changes words atomically.
+    pub atomics: Atomics,
     /// One simple instruction in straight code, picoseconds.
     pub instruction_ps: u64,
     /// A load that finds its line in the core's own cache.

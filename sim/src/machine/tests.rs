@@ -74,8 +74,14 @@ fn a_number_sets_its_own_field_and_no_other() {
 #[test]
 fn keys_go_to_the_fields_of_their_names() {
     let machine = machine_file().nominal();
-    let CoreCosts { instruction_ps, load_hit_ns, rmw_hit_ns, store_ns, copy_bytes_per_us } =
-        machine.core;
+    let CoreCosts {
+        atomics: _,
+        instruction_ps,
+        load_hit_ns,
+        rmw_hit_ns,
+        store_ns,
+        copy_bytes_per_us,
+    } = machine.core;
     assert_eq!(
         (instruction_ps, load_hit_ns, rmw_hit_ns, store_ns, copy_bytes_per_us),
         (130, 1, 7, 2, 11_000)

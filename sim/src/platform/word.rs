@@ -2,7 +2,7 @@
 
 use super::cpu::wait_for_drain;
 use super::{SimCpu, SimPlatform};
-use crate::coherence::{Begun, Operation, Requester, WordId};
+use crate::coherence::{Begun, Operation, Request, WordId};
 use crate::executor::Step;
 use raid::platform::{Ordering, Word};
 use std::future::Future;
@@ -82,6 +82,16 @@ impl Word<SimPlatform> for SimWord {
         self.access(Operation::Swap(value), order)
     }
 
+    fn swap_bits(
+        &self,
+        _: &SimCpu,
+        mask: u64,
+        value: u64,
+        order: Ordering,
+    ) -> impl Future<Output = u64> {
+        self.access(Operation::SwapBits { mask, value }, order)
+    }
+
     async fn compare_exchange(
         &self,
         _: &SimCpu,
@@ -126,15 +136,18 @@ impl Future for Access<'_> {
         let id = self.word.id;
         match self.stage {
             Stage::Busy(old) => return Poll::Ready(old),
-            Stage::Requested => {
-                return Poll::Ready(world.state.borrow_mut().memory.apply(id, self.operation));
-            }
-            Stage::Begin => {}
+            Stage::Requested | Stage::Begin => {}
         }
         let mut state = world.state.borrow_mut();
         let task = state.current.expect("only a running task reaches memory");
         let cpu = state.tasks[task].cpu;
         let now_ns = state.now_ns;
+        // The load of a load-linked pair brings only a copy, and its store may have come too late.
+        if matches!(self.stage, Stage::Requested)
+            && (!self.operation.is_exclusive() || state.tasks[task].arrived_exclusive)
+        {
+            return Poll::Ready(state.memory.apply(id, self.operation));
+        }
         let what = (self.operation, self.order);
         match state.memory.begin(&world.machine, now_ns, (task, cpu), id, what) {
             Begun::Done { old, busy_ns } => {
@@ -143,8 +156,8 @@ impl Future for Access<'_> {
                 drop(state);
                 self.stage = Stage::Busy(old);
             }
-            Begun::Requested { line } => {
-                state.set_step(Step::Line { line, exclusive: self.operation.is_exclusive() });
+            Begun::Requested { line, exclusive } => {
+                state.set_step(Step::Line { line, exclusive });
                 state.schedule_memory();
                 drop(state);
                 self.stage = Stage::Requested;
@@ -177,15 +190,15 @@ impl Future for Watch<'_> {
         self.waiting = true;
         let task = state.current.expect("only a running task reaches memory");
         let cpu = state.tasks[task].cpu;
-        match state.memory.watch(state.now_ns, id, task, cpu) {
+        match state.memory.watch(id, task, cpu) {
             Some(line) => {
                 state.set_step(Step::Watch { line, word: id.0 });
             }
             None => {
                 let line = state.memory.line_of(id);
-                let requester = Requester::Task(task);
                 let now_ns = state.now_ns;
-                state.memory.request(&world.machine, now_ns, line, requester, cpu, false);
+                let request = Request::of_read(task, cpu, now_ns);
+                state.memory.request(&world.machine, now_ns, line, request);
                 state.set_step(Step::Line { line, exclusive: false });
                 state.schedule_memory();
             }

@@ -178,6 +178,13 @@ impl Word<TestPlatform> for TestWord {
         self.value.swap(value, ANY)
     }
 
+    async fn swap_bits(&self, _: &TestCpu, mask: u64, value: u64, _: Ordering) -> u64 {
+        self.platform.switch_point().await;
+        let old = self.value.load(ANY);
+        self.value.store(old & !mask | value & mask, ANY);
+        old
+    }
+
     async fn compare_exchange(
         &self,
         _: &TestCpu,

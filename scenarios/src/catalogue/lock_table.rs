@@ -1,0 +1,132 @@
+//! One contended user-space lock in many placements, beside what was measured on the machine: the
+//! table that the transfer costs of its machine file are set from and checked against.
+//!
+//! The program is the measured one: threads take 100,000,000 turns in all at flipping one bit of an
+//! array of 125 KB under one test-and-set lock; here they take fewer. Which bit follows from the
+//! turn's number by the program's own formula. The time is that of the last thread, over all turns.
+
+use super::{Kind, RunReport, Scenario, Setup, Variant};
+use crate::figures::{LOCK_TABLE, LockTableRow};
+use raid::lock::{SpinKind, SpinLock};
+use raid::platform::{Cpu, Label, Ordering, Place, Platform, Word, Work};
+use raid::units::CpuId;
+use sim::machine::Shape;
+use sim::{Options, Outcome, SimPlatform, SimWord, Simulation};
+use std::sync::Arc;
+
+/// The scenario.
+pub struct ContendedLockTable;
+
+const TURNS_OF_EACH_THREAD: u64 = 2_000;
+const BITS: u64 = 1_000_000;
+/// Words of the array that lie on one line of the first-level cache; the simulator is given one
+/// word for each such line.
+const LINE_BYTES: u32 = 64;
+const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
+/// Instructions between two turns, of the program compiled without optimisation for 64-bit ARM: the
+/// loop, two multiplications and a division for the bit's number, the addresses, the calls' frames.
+const INSTRUCTIONS_OUTSIDE: u32 = 40;
+/// Instructions with the lock held, likewise: the return from the lock function, three loads of
+/// locals, the exclusive or, the call of the unlock function.
+const INSTRUCTIONS_INSIDE: u32 = 14;
+
+impl Scenario for ContendedLockTable {
+    fn name(&self) -> &'static str {
+        "lock-table"
+    }
+
+    fn about(&self) -> &'static str {
+        "what an acquisition of one contended test-and-set lock costs, by where its users run"
+    }
+
+    fn variants(&self) -> Vec<Variant> {
+        let variant =
+            |row: &LockTableRow| Variant { name: row.name.clone(), about: row.placement.clone() };
+        LOCK_TABLE.rows.iter().map(variant).collect()
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Measures { quantity: "time an acquisition", unit: "ns" }
+    }
+
+    fn fits(&self, shape: &Shape) -> Result<(), String> {
+        let cores = LOCK_TABLE.rows.iter().flat_map(|row| &row.cpus).max().map_or(0, |cpu| cpu + 1);
+        match shape.cpu_count() >= cores {
+            true => Ok(()),
+            false => Err(format!("at least {cores} cores, as it was measured on a Kunpeng 920")),
+        }
+    }
+
+    fn run(&self, variant: usize, setup: &Setup<'_>) -> RunReport {
+        let cpus = &LOCK_TABLE.rows[variant].cpus;
+        let options = Options { seed: setup.seed, ..Options::default() };
+        let mut world = Simulation::new(setup.machine, options);
+        let platform = world.platform();
+        let shared = Arc::new(Shared::new(&platform));
+        // The measured runs are so long that fetching the array from memory at first is no part of
+        // them.
+        let warmed = shared.clone();
+        platform.spawn_on(CpuId(cpus[0]), Label::new("warm-up"), move |cpu| async move {
+            for word in &warmed.array {
+                word.store(&cpu, 0, Ordering::Relaxed).await;
+            }
+        });
+        assert_eq!(world.run(), Outcome::Done, "the warm-up waits for nothing");
+        world.reset_contention();
+        let begun_ns = world.now_ns();
+        let threads = cpus.len() as u64;
+        for (thread, cpu) in cpus.iter().enumerate() {
+            let shared = shared.clone();
+            let label = Label::indexed("thread", thread as u32);
+            // Another seed looks at another stretch of the measured run.
+            let first_turn = setup.seed % BITS * threads + thread as u64;
+            platform.spawn_on(CpuId(*cpu), label, move |cpu| async move {
+                for turn in 0..TURNS_OF_EACH_THREAD {
+                    shared.take_turn(&cpu, first_turn + turn * threads).await;
+                }
+            });
+        }
+        let violation = match world.run() {
+            Outcome::Done => None,
+            Outcome::TimeLimit { .. } => unreachable!("the run has no time limit"),
+            Outcome::Deadlock(deadlock) => Some(deadlock.to_string()),
+        };
+        let mut report = RunReport::of(&world, setup, violation);
+        let turns = TURNS_OF_EACH_THREAD * threads;
+        report.measured = Some((world.now_ns() - begun_ns) as f64 / turns as f64);
+        report
+    }
+}
+
+/// The lock and the array under it.
+struct Shared {
+    lock: SpinLock<SimPlatform, ()>,
+    array: Vec<SimWord>,
+}
+
+impl Shared {
+    fn new(platform: &SimPlatform) -> Self {
+        let label = Label::new("lock");
+        let lock = SpinLock::new(platform, label, SpinKind::TestAndSet, Place::Alone, ());
+        let lines = BITS.div_ceil(LINE_BITS) as u32;
+        let label = Label::new("array");
+        let region = platform.region(label, 0, lines * LINE_BYTES);
+        let word = |line| {
+            let offset_bytes = line * LINE_BYTES;
+            platform.word(label, Place::Within { region: &region, offset_bytes }, 0)
+        };
+        Self { lock, array: (0..lines).map(word).collect() }
+    }
+
+    async fn take_turn(&self, cpu: &<SimPlatform as Platform>::Cpu, turn: u64) {
+        cpu.spend(Work::Instructions(INSTRUCTIONS_OUTSIDE)).await;
+        let bit = turn.wrapping_mul(turn).wrapping_mul(turn) % BITS;
+        let word = &self.array[(bit / LINE_BITS) as usize];
+        let section = async |_: &mut ()| {
+            cpu.spend(Work::Instructions(INSTRUCTIONS_INSIDE)).await;
+            let old = word.load(cpu, Ordering::Relaxed).await;
+            word.store(cpu, old ^ (1 << (bit % 64)), Ordering::Relaxed).await;
+        };
+        self.lock.with(cpu, section).await;
+    }
+}

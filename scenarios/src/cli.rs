@@ -1,0 +1,204 @@
+//! The command line as data. It knows the words and their defaults; what they do is in
+//! [`crate::verbs`].
+
+use crate::quantity::{ByteCount, Duration};
+use crate::workload::Pattern;
+use clap::{Args, Parser, Subcommand};
+
+/// A RAID engine and the testbed to study it in.
+#[derive(Debug, Parser)]
+#[command(name = "raidbed", version, about, propagate_version = true)]
+pub struct Cli {
+    /// Print JSON instead of tables.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What the binary can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Name the scenarios and their variants.
+    List,
+    /// Run a scenario once, in one variant or in each.
+    Run(RunArguments),
+    /// Run each variant over seeds and over the ranges in the machine file, beside what was
+    /// published.
+    Compare(CompareArguments),
+    /// Print the trace of one run, the same for ever for the same seed.
+    Trace(TraceArguments),
+    /// Try many seeds on all cores until a property is violated.
+    Hunt(HuntArguments),
+    /// Run a workload on real files, block devices or stand-ins.
+    Bench(BenchArguments),
+    /// The simulated machines.
+    #[command(subcommand)]
+    Machine(MachineVerb),
+}
+
+/// What can be asked about machines.
+#[derive(Debug, Subcommand)]
+pub enum MachineVerb {
+    /// Name the machines that come with the program.
+    List,
+    /// Print a machine's numbers, each with its source.
+    Show {
+        /// One of `machine list`, or a file.
+        #[arg(value_name = "NAME|FILE")]
+        machine: String,
+    },
+}
+
+/// Which machine to simulate.
+#[derive(Args, Clone, Debug)]
+pub struct MachineArguments {
+    /// One of `machine list`, or a machine file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "kunpeng920")]
+    pub machine: String,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// One of `list`.
+    pub scenario: String,
+    /// One of the scenario's variants; each of them if left out.
+    #[arg(long)]
+    pub variant: Option<String>,
+    /// Decides every random choice of the run.
+    #[arg(long, default_value_t = 2022)]
+    pub seed: u64,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+}
+
+/// Arguments of `compare`.
+#[derive(Args, Debug)]
+pub struct CompareArguments {
+    /// One of `list`.
+    pub scenario: String,
+    /// How many seeds, each with its own draw from the machine file's ranges.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub samples: u32,
+    /// The first seed.
+    #[arg(long, default_value_t = 2022)]
+    pub seed: u64,
+    /// Rank the machine's ranges by how much of the spread each causes.
+    #[arg(long)]
+    pub explain: bool,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+}
+
+/// Arguments of `trace`.
+#[derive(Args, Debug)]
+pub struct TraceArguments {
+    /// One of `list`.
+    pub scenario: String,
+    /// One of the scenario's variants; its first if left out.
+    #[arg(long)]
+    pub variant: Option<String>,
+    /// Decides every random choice of the run.
+    #[arg(long, default_value_t = 2022)]
+    pub seed: u64,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+}
+
+/// Arguments of `hunt`.
+#[derive(Args, Debug)]
+pub struct HuntArguments {
+    /// One of `list`.
+    pub scenario: String,
+    /// One of the scenario's variants; each of them in turn if left out.
+    #[arg(long)]
+    pub variant: Option<String>,
+    /// How many seeds to try.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+}
+
+/// Arguments of `bench`, named as in fio where fio has the word.
+#[derive(Args, Debug)]
+pub struct BenchArguments {
+    /// Files and block devices; `null` or `null:SIZE` (stores nothing), `memory:SIZE`.
+    #[arg(required = true, value_name = "PATH|null[:SIZE]|memory:SIZE")]
+    pub devices: Vec<String>,
+    /// RAID level.
+    #[arg(long, default_value_t = 10)]
+    pub level: u32,
+    /// One member's share of a stripe.
+    #[arg(long, default_value = "64K")]
+    pub chunk: ByteCount,
+    /// How many copies of each chunk.
+    #[arg(long, default_value_t = 2)]
+    pub near_copies: u32,
+    /// read, write, readwrite, randread, randwrite or randrw.
+    #[arg(long, default_value = "randread")]
+    pub rw: Pattern,
+    /// Bytes of a request.
+    #[arg(long, default_value = "4k")]
+    pub bs: ByteCount,
+    /// Requests that each job keeps under way.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub iodepth: u32,
+    /// Jobs, placed on the allowed cores in turn.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub numjobs: u32,
+    /// Reads in a hundred requests of a mixed workload.
+    #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub rwmixread: u8,
+    /// Decides which blocks are visited.
+    #[arg(long, default_value_t = 2022)]
+    pub randseed: u64,
+    /// How long to run.
+    #[arg(long, default_value = "10s")]
+    pub runtime: Duration,
+    /// End after so many requests of each job, if that is sooner.
+    #[arg(long)]
+    pub number_ios: Option<u64>,
+    /// Stay within the first so many bytes.
+    #[arg(long)]
+    pub size: Option<ByteCount>,
+    /// Make the files, which must not exist, with this size.
+    #[arg(long)]
+    pub create_size: Option<ByteCount>,
+    /// Allow a workload that writes to destroy what is on existing files and devices.
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// Write blocks that say what they are, and check each block that is read.
+    #[arg(long)]
+    pub verify: bool,
+    /// Run on the one device itself, without RAID, for comparison.
+    #[arg(long)]
+    pub raw: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_understood_before_and_after_the_verb() {
+        for line in [["raidbed", "--json", "list"], ["raidbed", "list", "--json"]] {
+            assert!(Cli::try_parse_from(line).expect("parses").json);
+        }
+    }
+}

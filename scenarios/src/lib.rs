@@ -1,0 +1,18 @@
+//! What stands on top of the engine and the two worlds: the catalogue of scenarios, the workload
+//! vocabulary, the reports and the command line of the `raidbed` binary.
+//!
+//! Nothing in the workspace depends on this crate.
+
+pub mod catalogue;
+pub mod checker;
+pub mod cli;
+pub mod drives;
+pub mod figures;
+pub mod job;
+pub mod placement;
+pub mod quantity;
+pub mod report;
+pub mod statistics;
+pub mod target;
+pub mod verbs;
+pub mod workload;

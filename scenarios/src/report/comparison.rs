@@ -1,0 +1,274 @@
+//! The comparison of a scenario's variants, from the runs of each: as values for JSON, and as text.
+//!
+//! Everything but the events a second follows from the runs alone, in their order.
+
+use super::contention::{self, ContentionReport};
+use super::table::Table;
+use crate::catalogue::{Kind, RunReport, Scenario};
+use crate::figures::{FIGURES, Figure, FigureReport, LOCK_TABLE, Role, error_percent};
+use crate::quantity::{count, three_digits};
+use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
+use serde::Serialize;
+
+/// The runs of one variant, in the order of their seeds.
+pub struct VariantRuns {
+    /// As in the scenario's list.
+    pub variant: usize,
+    /// The first ran on the machine's nominal values.
+    pub runs: Vec<RunReport>,
+}
+
+/// All variants side by side.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// The machine file.
+    pub machine: String,
+    /// The first seed.
+    pub seed: u64,
+    /// Runs of each variant.
+    pub samples: usize,
+    /// What is compared.
+    pub quantity: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What was published, beside the simulation.
+    pub figures: Vec<FigureReport>,
+    /// Root of the mean square of the logarithms of simulated over published, if there are many.
+    pub log_error_root_mean_square: Option<f64>,
+    /// The variants.
+    pub variants: Vec<VariantReport>,
+    /// Which ranges of the machine file the spread comes from, if that was asked for.
+    pub explanation: Vec<ParameterReport>,
+    /// Violations of what must hold in any run.
+    pub violations: Vec<String>,
+    /// Simulated events a second and core, on the clock of the host.
+    pub events_per_second: f64,
+}
+
+/// One variant.
+#[derive(Debug, Serialize)]
+pub struct VariantReport {
+    /// Its name.
+    pub name: String,
+    /// What is different in it.
+    pub about: String,
+    /// What was measured.
+    pub measured: Option<Spread>,
+    /// Requests a second and their latencies, the median of the samples each.
+    pub io: Option<IoSummary>,
+    /// Of the first run.
+    pub contention: ContentionReport,
+    /// Of the first run.
+    pub trace_hash: String,
+}
+
+/// How much one range of the machine file moves one variant.
+#[derive(Clone, Debug, Serialize)]
+pub struct ParameterReport {
+    /// The variant.
+    pub variant: String,
+    /// The key in the machine file.
+    pub key: String,
+    /// Its range, with the unit.
+    pub range: String,
+    /// What is measured with the parameter at its low end, the others at their values.
+    pub at_low: f64,
+    /// The same at its high end.
+    pub at_high: f64,
+    /// Its share of the widths of all parameters, in per cent.
+    pub share_percent: f64,
+}
+
+impl Comparison {
+    /// Puts the runs side by side. `machine` is the name in the machine file.
+    ///
+    /// # Panics
+    /// If the scenario measures nothing, or a variant has no run.
+    pub fn of(scenario: &dyn Scenario, machine: &str, seed: u64, variants: &[VariantRuns]) -> Self {
+        let Kind::Measures { quantity, unit } = scenario.kind() else {
+            panic!("{} measures nothing", scenario.name());
+        };
+        let described = scenario.variants();
+        let reports: Vec<VariantReport> = variants
+            .iter()
+            .map(|runs| VariantReport::of(&described[runs.variant], &runs.runs))
+            .collect();
+        let figures: Vec<FigureReport> = reports
+            .iter()
+            .filter_map(|report| figure_beside(scenario.name(), machine, report))
+            .collect();
+        let pairs = figures.iter().map(|figure| (figure.simulated, figure.published));
+        let log_error = (figures.len() >= 5).then(|| log_error_root_mean_square(pairs));
+        let violations = variants
+            .iter()
+            .flat_map(|runs| runs.runs.iter().map(|run| (runs.variant, run)))
+            .filter_map(|(variant, run)| Some((variant, run.violation.as_ref()?)))
+            .map(|(variant, why)| format!("{}: {why}", described[variant].name))
+            .collect();
+        Self {
+            scenario: scenario.name(),
+            machine: machine.to_owned(),
+            seed,
+            samples: variants.iter().map(|runs| runs.runs.len()).max().unwrap_or(0),
+            quantity,
+            unit,
+            figures,
+            log_error_root_mean_square: log_error,
+            variants: reports,
+            explanation: Vec::new(),
+            violations,
+            events_per_second: 0.0,
+        }
+    }
+
+    /// The comparison as tables.
+    pub fn render(&self) -> String {
+        let mut parts = vec![self.render_variants()];
+        let runs: Vec<(&str, &ContentionReport)> =
+            self.variants.iter().map(|it| (it.name.as_str(), &it.contention)).collect();
+        let contention = contention::render(&runs);
+        if !contention.is_empty() {
+            let which = "Contention, one run of each variant on the machine's nominal values:";
+            parts.push(format!("{which}\n{contention}"));
+        }
+        if !self.explanation.is_empty() {
+            parts.push(self.render_explanation());
+        }
+        parts.extend(self.violations.iter().map(|why| format!("violated: {why}\n")));
+        parts.push(format!("{} events a second and core\n", count(self.events_per_second)));
+        parts.join("\n")
+    }
+
+    fn render_variants(&self) -> String {
+        let with_io = self.variants.iter().any(|variant| variant.io.is_some());
+        let io_headings = if with_io { &IoSummary::HEADINGS[1..] } else { &[] };
+        let headings = ["variant", self.unit, "8 of 10 samples"];
+        let figure_headings = ["published", "error", "inside", "role"];
+        let all = headings.iter().chain(io_headings).chain(&figure_headings);
+        let mut table = Table::new_of(all.map(|heading| (*heading).to_owned()));
+        for variant in &self.variants {
+            let figure = self.figures.iter().find(|figure| figure.id.ends_with(&variant.suffix()));
+            let io = if with_io { io_cells(variant.io.as_ref()) } else { Vec::new() };
+            let cells = [variant.name.clone()].into_iter();
+            let cells = cells.chain(spread_cells(variant.measured)).chain(io);
+            table.row(cells.chain(figure_cells(figure)));
+        }
+        let runs = match self.samples {
+            1 => "one run of each variant".to_owned(),
+            samples => format!("median of {samples} runs of each variant"),
+        };
+        let Self { scenario, machine, seed, quantity, unit, .. } = self;
+        let title = format!("{scenario} on {machine}, seed {seed}: {quantity} in {unit}, {runs}");
+        let mut text = format!("{title}\n\n{}", table.render());
+        if self.figures.iter().any(|figure| figure.role == Role::Input) {
+            text +=
+                "input: set the machine or the scenario up with it, so meeting it proves little\n";
+        }
+        if let Some(error) = self.log_error_root_mean_square {
+            text += &format!("root of the mean square of ln(simulated / published): {error:.3}\n");
+        }
+        text
+    }
+
+    fn render_explanation(&self) -> String {
+        let headings = ["variant", "parameter", "range", "at low", "at high", "share"];
+        let mut table = Table::new(headings).with_left_columns(3);
+        for row in &self.explanation {
+            table.row([
+                row.variant.clone(),
+                row.key.clone(),
+                row.range.clone(),
+                three_digits(row.at_low),
+                three_digits(row.at_high),
+                format!("{:.0} %", row.share_percent),
+            ]);
+        }
+        let unit = self.unit;
+        format!(
+            "Where the spread comes from, one parameter at a time ({unit}):\n{}",
+            table.render()
+        )
+    }
+}
+
+impl VariantReport {
+    fn of(variant: &crate::catalogue::Variant, runs: &[RunReport]) -> Self {
+        let first = runs.first().expect("a variant was run");
+        let measured: Vec<f64> = runs.iter().filter_map(|run| run.measured).collect();
+        let summaries: Vec<&IoSummary> = runs.iter().filter_map(|run| run.io.as_ref()).collect();
+        Self {
+            name: variant.name.clone(),
+            about: variant.about.clone(),
+            measured: (!measured.is_empty()).then(|| Spread::of(&measured)),
+            io: (!summaries.is_empty()).then(|| IoSummary::median_of(&summaries)),
+            contention: ContentionReport::of(&first.contention),
+            trace_hash: format!("{:016x}", first.trace_hash),
+        }
+    }
+
+    fn suffix(&self) -> String {
+        format!("/{}", self.name)
+    }
+}
+
+/// What was published of this variant on this machine, beside what was simulated.
+fn figure_beside(scenario: &str, machine: &str, report: &VariantReport) -> Option<FigureReport> {
+    let id = format!("{scenario}/{}", report.name);
+    let spread = report.measured?;
+    let figure = FIGURES.iter().find(|figure| figure.id == id && figure.machine == machine);
+    let (unit, published, precision, role, source) = match figure {
+        Some(Figure { unit, value, precision, role, source, .. }) => {
+            (unit.clone(), *value, *precision, *role, source.clone())
+        }
+        None => {
+            let is_ours = scenario == "lock-table" && machine == LOCK_TABLE.machine;
+            let row = LOCK_TABLE.rows.iter().find(|row| is_ours && row.name == report.name)?;
+            ("ns".to_owned(), row.measured_ns, 0.5, Role::Input, LOCK_TABLE.source.clone())
+        }
+    };
+    Some(FigureReport {
+        id,
+        unit,
+        published,
+        simulated: spread.median,
+        low: spread.low,
+        high: spread.high,
+        error_percent: error_percent(spread.median, published),
+        inside: spread.contains_about(published, precision),
+        role,
+        source,
+    })
+}
+
+fn spread_cells(spread: Option<Spread>) -> [String; 2] {
+    match spread {
+        None => ["-".to_owned(), "-".to_owned()],
+        Some(Spread { median, low, high }) => {
+            [three_digits(median), format!("{} to {}", three_digits(low), three_digits(high))]
+        }
+    }
+}
+
+fn io_cells(io: Option<&IoSummary>) -> Vec<String> {
+    // The bandwidth has a column of its own, with its spread.
+    match io {
+        None => vec!["-".to_owned(); IoSummary::HEADINGS.len() - 1],
+        Some(io) => io.cells()[1..].to_vec(),
+    }
+}
+
+fn figure_cells(figure: Option<&FigureReport>) -> [String; 4] {
+    let Some(figure) = figure else { return ["-"; 4].map(str::to_owned) };
+    [
+        three_digits(figure.published),
+        format!("{:+.0} %", figure.error_percent),
+        if figure.inside { "yes" } else { "no" }.to_owned(),
+        match figure.role {
+            Role::Input => "input",
+            Role::Predicted => "predicted",
+        }
+        .to_owned(),
+    ]
+}

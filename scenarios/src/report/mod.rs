@@ -1,0 +1,6 @@
+//! How results are shown: aligned tables, JSON, progress.
+
+pub mod comparison;
+pub mod contention;
+pub mod progress;
+pub mod table;
