@@ -3,7 +3,8 @@
 //! A request first travels to where the line is (`snoop_point_percent` of the transfer); until it
 //! gets there the holders go on using the line, and requests from nearer cores overtake it. When it
 //! gets there the line leaves, and nothing overtakes any more. A request that finds the line under
-//! way or moved is sent on to the new holder; if that one is in the same cluster, no time is lost.
+//! way or moved is sent on to the new holder, which takes the second half of the way; if that one is
+//! in the same cluster, no time is lost.
 
 use super::cpu_set::CpuSet;
 use super::memory::Requester;
@@ -163,8 +164,12 @@ impl Line {
         let cluster = machine.shape.cluster_of_cpu[cpu as usize];
         if self.owner_cluster.replace(cluster) != Some(cluster) {
             for index in 0..self.queue.len() {
-                let travel_ns = self.travel_ns(&self.queue[index].request, machine);
-                self.queue[index].reach_ns = now_ns + travel_ns;
+                // The first half of the way leads to where requests for the line are put in order;
+                // whoever is there already is sent straight on to the new owner.
+                let Travelling { request, .. } = self.queue[index];
+                let half_way_ns = self.travel_ns(&request, machine) / 2;
+                let ordered_ns = (request.since_ns + half_way_ns).max(now_ns);
+                self.queue[index].reach_ns = ordered_ns + half_way_ns;
             }
         }
         let spinners = std::mem::take(&mut self.watchers);

@@ -146,7 +146,15 @@ impl Future for Access<'_> {
         if matches!(self.stage, Stage::Requested)
             && (!self.operation.is_exclusive() || state.tasks[task].arrived_exclusive)
         {
-            return Poll::Ready(state.memory.apply(id, self.operation));
+            let old = state.memory.apply(id, self.operation);
+            if !self.operation.is_exclusive() {
+                return Poll::Ready(old);
+            }
+            // The line is there; the core has yet to change the word.
+            state.begin_work(world.machine.core.rmw_hit_ns);
+            drop(state);
+            self.stage = Stage::Busy(old);
+            return Poll::Pending;
         }
         let what = (self.operation, self.order);
         match state.memory.begin(&world.machine, now_ns, (task, cpu), id, what) {
