@@ -103,12 +103,13 @@ impl Scenario for Raid10LostWakeup {
             let options = ResyncOptions { window: CHUNK, ..ResyncOptions::default() };
             array.resync(&cpu, options).await.expect("the drives do not fail");
         });
-        let violation = match world.run_until(TIME_LIMIT_NS) {
+        let (outcome, trace) = setup.run(&mut world, |world| world.run_until(TIME_LIMIT_NS));
+        let violation = match outcome {
             Outcome::Done => None,
             Outcome::TimeLimit { .. } => Some(format!("still running after {TIME_LIMIT_NS} ns")),
             Outcome::Deadlock(deadlock) => Some(deadlock.to_string()),
         };
-        RunReport::of(&world, setup, violation)
+        RunReport::of(&world, violation, trace)
     }
 }
 
