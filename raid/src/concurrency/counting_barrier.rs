@@ -28,32 +28,43 @@
 //!
 //! # Placement
 //!
-//! In the driver's structure on 64-bit machines `resync_lock` lies 216 bytes into the allocation,
-//! the counts follow to byte 256, and `wait_barrier` (its lock, then its list) lies at 256 to 280.
-//! An allocation of that size starts at a multiple of 128, so `resync_lock` lies 216 mod 128 = 88
-//! bytes after a boundary of 128, and the wait queue begins on the next. [`Placement::Together`] is
-//! this: a region of 64 bytes that starts at 88, with our words of 8 bytes,
+//! In the driver's structure on 64-bit machines (`struct r10conf`, which starts on a boundary of 128
+//! bytes) these fields are neighbours, and each request comes by all of them:
+//!
+//! | byte       | field                       | a request                                        |
+//! |------------|-----------------------------|--------------------------------------------------|
+//! | 136        | `reshape_progress`          | reads it to map its address                      |
+//! | 216        | `resync_lock`               | takes it to enter                                |
+//! | 220 to 256 | `nr_pending` … `barrier` …  | reads and changes them                           |
+//! | 256 to 280 | `wait_barrier`              | takes its lock to wake whoever waits             |
+//! | 280 to 352 | `r10bio_pool`               | reads it to be allocated and to be freed         |
+//!
+//! [`Placement::Together`] keeps these offsets, with words of 8 bytes:
 //!
 //! ```text
-//!  88        96          104         112      120          128 (boundary)   144      152
-//!  lock      nr_pending  nr_waiting  barrier  –            wait queue       –            spin lock
-//!  sequence  lock        nr_pending  nr_waiting  barrier   wait queue       –            sequence lock
+//!  128 | 136 reshape_progress | 216 lock or sequence and lock, nr_pending, nr_waiting, barrier |
+//!  256 | wait queue           | 280 r10bio_pool                                                |
 //! ```
 //!
-//! so that lock and counts share a line, and the wait queue is on the line after it. The driver's
-//! `nr_queued` and `next_resync` are not there: nothing here reads them.
-//! [`Placement::Apart`] puts each word and each primitive on lines of its own.
+//! so that, in lines of 128 bytes, whoever maps an address or frees a request takes the line from
+//! whoever holds a lock; in lines of 64 bytes only the pool and the wait queue meet.
+//! [`Placement::Apart`] puts each word and each primitive on lines of its own. The pool stands for
+//! the driver's allocator, of which only this reading is left: requests live in their own futures.
 
 use crate::concurrency::barrier::RESYNC_DEPTH;
 use crate::lock::{SeqLock, SpinLock, WaitQueue};
 use crate::platform::{Cpu, Label, Ordering, Place, Platform, Word, Work};
 use crate::tuning::{Placement, ResyncLock, Tuning, Undo, Wake};
 
-/// Where the region starts after a boundary of 128 bytes, and how long it is.
-const REGION_START_BYTES: u32 = 88;
-const REGION_LENGTH_BYTES: u32 = 64;
-/// Where the wait queue lies in it: on the boundary.
-const WAIT_QUEUE_OFFSET_BYTES: u32 = 128 - REGION_START_BYTES;
+/// The part of the driver's structure that starts at byte 128, and where in it the fields lie.
+const REGION_LENGTH_BYTES: u32 = 288 - 128;
+const RESHAPE_PROGRESS_OFFSET_BYTES: u32 = 136 - 128;
+const LOCK_OFFSET_BYTES: u32 = 216 - 128;
+const WAIT_QUEUE_OFFSET_BYTES: u32 = 256 - 128;
+const POOL_OFFSET_BYTES: u32 = 280 - 128;
+
+/// No reshape is under way: every address maps by the one geometry that there is.
+const NO_RESHAPE: u64 = u64::MAX;
 
 /// Instructions between lock and unlock beside those on the words themselves, counted from the
 /// shape of the code: save and mask the interrupt flag (4), preemption count (2), compare and
@@ -70,6 +81,8 @@ pub struct CountingBarrier<P: Platform> {
     waiting: P::Word,
     raised: P::Word,
     wait_barrier: WaitQueue<P>,
+    reshape_progress: P::Word,
+    pool: P::Word,
     wake: Wake,
     undo: Undo,
 }
@@ -83,25 +96,28 @@ enum Lock<P: Platform> {
 impl<P: Platform> CountingBarrier<P> {
     /// An open barrier, with the variants that `tuning` names.
     pub fn new(platform: &P, tuning: Tuning) -> Self {
-        let region =
-            platform.region(Label::new("r10conf"), REGION_START_BYTES, REGION_LENGTH_BYTES);
+        let region = platform.region(Label::new("r10conf"), 0, REGION_LENGTH_BYTES);
         let place = |offset_bytes| match tuning.placement {
             Placement::Together => Place::Within { region: &region, offset_bytes },
             Placement::Apart => Place::Alone,
         };
         let (kind, label) = (tuning.spin_kind, Label::new("resync_lock"));
-        let (lock, counts) = match tuning.resync_lock {
+        let lock_place = place(LOCK_OFFSET_BYTES);
+        let (lock, lock_bytes) = match tuning.resync_lock {
             ResyncLock::Spin => {
-                let lock = SpinLock::new(platform, label, kind, place(0), ());
+                let lock = SpinLock::new(platform, label, kind, lock_place, ());
                 (Lock::Spin(lock), SpinLock::<P, ()>::BYTES)
             }
             ResyncLock::Seqlock => {
-                let lock = SeqLock::new(platform, label, kind, place(0));
+                let lock = SeqLock::new(platform, label, kind, lock_place);
                 (Lock::Sequence(lock), SeqLock::<P>::BYTES)
             }
         };
+        let counts = LOCK_OFFSET_BYTES + lock_bytes;
         assert!(counts + 24 <= WAIT_QUEUE_OFFSET_BYTES, "the counts end before the wait queue");
         let wait_barrier = Label::new("wait_barrier");
+        let reshape_progress = Label::new("reshape_progress");
+        let pool = Label::new("r10bio_pool");
         Self {
             lock,
             pending: platform.word(Label::new("nr_pending"), place(counts), 0),
@@ -113,13 +129,26 @@ impl<P: Platform> CountingBarrier<P> {
                 kind,
                 place(WAIT_QUEUE_OFFSET_BYTES),
             ),
+            reshape_progress: platform.word(
+                reshape_progress,
+                place(RESHAPE_PROGRESS_OFFSET_BYTES),
+                NO_RESHAPE,
+            ),
+            pool: platform.word(pool, place(POOL_OFFSET_BYTES), 0),
             wake: tuning.wake,
             undo: tuning.undo,
         }
     }
 
-    /// A request begins.
+    /// A request begins: it is allocated, enters, and finds out which geometry maps it.
     pub async fn enter(&self, cpu: &P::Cpu) {
+        self.pool.load(cpu, Ordering::Relaxed).await;
+        self.pass(cpu).await;
+        let reshape_progress = self.reshape_progress.load(cpu, Ordering::Relaxed).await;
+        assert_eq!(reshape_progress, NO_RESHAPE, "one geometry maps every address");
+    }
+
+    async fn pass(&self, cpu: &P::Cpu) {
         if let Lock::Sequence(lock) = &self.lock
             && self.enter_without_lock(cpu, lock).await
         {
@@ -144,8 +173,13 @@ impl<P: Platform> CountingBarrier<P> {
         self.wake_waiters(cpu).await;
     }
 
-    /// A request has ended.
+    /// A request has ended, and is freed.
     pub async fn leave(&self, cpu: &P::Cpu) {
+        self.count_off(cpu).await;
+        self.pool.load(cpu, Ordering::Relaxed).await;
+    }
+
+    async fn count_off(&self, cpu: &P::Cpu) {
         let before = self.pending.fetch_add(cpu, MINUS_ONE, Ordering::AcqRel).await;
         assert!(before > 0, "a request leaves that never entered");
         if before == 1 {
@@ -215,7 +249,7 @@ impl<P: Platform> CountingBarrier<P> {
             return true;
         }
         match self.undo {
-            Undo::WakeAtZero => self.leave(cpu).await,
+            Undo::WakeAtZero => self.count_off(cpu).await,
             Undo::Silent => {
                 self.pending.fetch_add(cpu, MINUS_ONE, Ordering::AcqRel).await;
             }

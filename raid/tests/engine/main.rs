@@ -6,3 +6,4 @@ mod reference;
 mod resync;
 mod rig;
 mod support;
+mod suspension;

@@ -7,6 +7,7 @@
 //! mistakes need two. What loom leaves out: it never lets a load see a store that happens later
 //! (load buffering).
 
+mod barrier;
 mod sequence;
 mod spin;
 mod support;

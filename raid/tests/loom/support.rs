@@ -5,6 +5,7 @@
 
 use loom::cell::{MutPtr, UnsafeCell};
 use loom::sync::atomic::AtomicU64;
+use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use raid::device::{Device, Io, IoDone};
 use raid::lock::QUEUE_NODE;
@@ -22,6 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::task::{Context, Poll, Waker};
 
+/// Places at which a run may go more than one way: several times those of the longest model.
+const BRANCHES_MAX: usize = 10_000;
+
 /// Walks through the ways in which one task on each core can run. `node_of_cpu` is the machine,
 /// `setup` makes what the tasks share, `check` runs when all are done.
 pub(crate) fn model<S: Send + Sync + 'static>(
@@ -33,6 +37,7 @@ pub(crate) fn model<S: Send + Sync + 'static>(
 ) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions_max;
+    builder.max_branches = BRANCHES_MAX;
     builder.check(move || {
         let platform = LoomPlatform::new(node_of_cpu);
         let shared = Arc::new(setup(&platform));
@@ -104,7 +109,11 @@ impl Platform for LoomPlatform {
     }
 
     fn parker(&self, _: Label) -> LoomParker {
-        LoomParker(Arc::new(Sleep { permit: AtomicU64::new(0), sleeper: thread::current() }))
+        LoomParker(Arc::new(Sleep {
+            permit: Mutex::new(false),
+            given: Condvar::new(),
+            sleeper: thread::current().id(),
+        }))
     }
 
     fn lock_probe(&self, _: Label) -> LoomProbe {
@@ -300,23 +309,27 @@ impl<T> DerefMut for LoomAccess<'_, T> {
 #[derive(Clone)]
 pub(crate) struct LoomParker(Arc<Sleep>);
 
+/// A condition rather than loom's own parking: that forgets a wake-up that comes while the sleeper
+/// still spins somewhere.
 struct Sleep {
-    permit: AtomicU64,
-    sleeper: thread::Thread,
+    permit: Mutex<bool>,
+    given: Condvar,
+    sleeper: thread::ThreadId,
 }
 
 impl Parker<LoomPlatform> for LoomParker {
     async fn park(&self, cpu: &LoomCpu) {
         assert_eq!(cpu.atomic_depth.get(), 0, "sleeps in an atomic stretch");
-        assert_eq!(thread::current().id(), self.0.sleeper.id(), "sleeps in another's parker");
-        while self.0.permit.swap(0, Ordering::Acquire) == 0 {
-            thread::park();
+        assert_eq!(thread::current().id(), self.0.sleeper, "sleeps in another's parker");
+        let mut permit = self.0.permit.lock().expect("no panic goes on");
+        while !std::mem::take(&mut *permit) {
+            permit = self.0.given.wait(permit).expect("no panic goes on");
         }
     }
 
     async fn unpark(&self, _: &LoomCpu) {
-        self.0.permit.swap(1, Ordering::Release);
-        self.0.sleeper.unpark();
+        *self.0.permit.lock().expect("no panic goes on") = true;
+        self.0.given.notify_one();
     }
 }
 
