@@ -10,6 +10,9 @@ use crate::quantity::{count, three_digits};
 use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
 use serde::Serialize;
 
+/// Parameters that cause less of the spread are in JSON only.
+const SHARE_SHOWN_PERCENT: f64 = 2.0;
+
 /// The runs of one variant, in the order of their seeds.
 pub struct VariantRuns {
     /// As in the scenario's list.
@@ -175,7 +178,7 @@ impl Comparison {
     fn render_explanation(&self) -> String {
         let headings = ["variant", "parameter", "range", "at low", "at high", "share"];
         let mut table = Table::new(headings).with_left_columns(3);
-        for row in &self.explanation {
+        for row in self.explanation.iter().filter(|row| row.share_percent >= SHARE_SHOWN_PERCENT) {
             table.row([
                 row.variant.clone(),
                 row.key.clone(),
