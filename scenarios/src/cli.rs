@@ -27,7 +27,7 @@ pub enum Verb {
     /// Run each variant over seeds and over the ranges in the machine file, beside what was
     /// published.
     Compare(CompareArguments),
-    /// Print the trace of one run, the same for ever for the same seed.
+    /// Print the trace of one run of the scenario in small, the same for ever for the same seed.
     Trace(TraceArguments),
     /// Try many seeds on all cores until a property is violated.
     Hunt(HuntArguments),

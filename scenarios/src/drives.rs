@@ -204,7 +204,7 @@ mod tests {
         let (there, missing) = (directory.path().join("there"), directory.path().join("missing"));
         std::fs::write(&there, "dear data").expect("writes");
         check(&[missing.clone(), there.clone()], MAKE, "exists already");
-        check(&[there.clone()], Use { writes: true, ..READ }, "--destroy-data");
+        check(std::slice::from_ref(&there), Use { writes: true, ..READ }, "--destroy-data");
         check(&[there.clone(), missing.clone()], READ, "no such file");
         assert!(!missing.exists());
         assert_eq!(std::fs::read(&there).expect("reads"), b"dear data");
@@ -223,9 +223,9 @@ mod tests {
     fn new_files_vanish_unless_they_are_kept() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("new");
-        drop(Drives::open(&names(&[path.clone()]), MAKE).expect("made"));
+        drop(Drives::open(&names(std::slice::from_ref(&path)), MAKE).expect("made"));
         assert!(!path.exists());
-        Drives::open(&names(&[path.clone()]), MAKE).expect("made").keep();
+        Drives::open(&names(std::slice::from_ref(&path)), MAKE).expect("made").keep();
         assert_eq!(path.metadata().expect("there").len(), 1 << 20);
     }
 

@@ -12,6 +12,7 @@ pub mod hosts;
 pub mod machine;
 mod platform;
 mod simulation;
+mod text_trace;
 mod trace;
 mod world;
 
@@ -19,3 +20,4 @@ pub use deadlock::{Deadlock, StuckTasks};
 pub use executor::{Perturbation, SimGuarded};
 pub use platform::{SimCpu, SimLockProbe, SimParker, SimPlatform, SimRegion, SimWord};
 pub use simulation::{Options, Outcome, Simulation};
+pub use text_trace::record_trace;

@@ -196,14 +196,17 @@ impl Run {
             let at = Sector(first + offset);
             let length_max = WRITE_SECTORS_MAX.min(sectors_each - offset);
             let length = Sectors(random.random_range(1..=length_max));
-            let durability =
-                if random.next_u32() % 4 == 0 { Durability::Fua } else { Durability::Cached };
+            let durability = if random.next_u32().is_multiple_of(4) {
+                Durability::Fua
+            } else {
+                Durability::Cached
+            };
             let version = self.oracle().submitted(at, length);
             let bytes = (at.0..(at + length).0).flat_map(|sector| content(sector, version));
             let data = Buffer::copy_of(&bytes.collect::<Vec<u8>>()).into_shared();
             self.array.write(&cpu, at, data, durability).await.expect("all members live");
             self.oracle().written(at, length, version, durability);
-            if random.next_u32() % 8 == 0 {
+            if random.next_u32().is_multiple_of(8) {
                 let acknowledged = self.oracle().acknowledged();
                 self.array.flush(&cpu).await.expect("all members live");
                 self.oracle().flushed(&acknowledged);

@@ -5,7 +5,7 @@
 //! array of 125 KB under one test-and-set lock; here they take fewer. Which bit follows from the
 //! turn's number by the program's own formula. The time is that of the last thread, over all turns.
 
-use super::{Kind, RunReport, Scenario, Setup, Variant};
+use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
 use crate::figures::{LOCK_TABLE, LockTableRow};
 use raid::lock::{SpinKind, SpinLock};
 use raid::platform::{Cpu, Label, Ordering, Place, Platform, Word, Work};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 pub struct ContendedLockTable;
 
 const TURNS_OF_EACH_THREAD: u64 = 2_000;
+const TURNS_OF_EACH_THREAD_IN_SMALL: u64 = 4;
 const BITS: u64 = 1_000_000;
 /// Words of the array that lie on one line of the first-level cache; the simulator is given one
 /// word for each such line.
@@ -75,24 +76,31 @@ impl Scenario for ContendedLockTable {
         world.reset_contention();
         let begun_ns = world.now_ns();
         let threads = cpus.len() as u64;
+        let turns_of_each = match setup.size {
+            Size::Full => TURNS_OF_EACH_THREAD,
+            Size::Small => TURNS_OF_EACH_THREAD_IN_SMALL,
+        };
         for (thread, cpu) in cpus.iter().enumerate() {
             let shared = shared.clone();
             let label = Label::indexed("thread", thread as u32);
             // Another seed looks at another stretch of the measured run.
             let first_turn = setup.seed % BITS * threads + thread as u64;
             platform.spawn_on(CpuId(*cpu), label, move |cpu| async move {
-                for turn in 0..TURNS_OF_EACH_THREAD {
-                    shared.take_turn(&cpu, first_turn + turn * threads).await;
+                for turn in 0..turns_of_each {
+                    let turn = first_turn + turn * threads;
+                    shared.take_turn(&cpu, turn).await;
+                    tracing::debug!(turn, "turn taken");
                 }
             });
         }
-        let violation = match world.run() {
+        let (outcome, trace) = setup.run(&mut world, Simulation::run);
+        let violation = match outcome {
             Outcome::Done => None,
             Outcome::TimeLimit { .. } => unreachable!("the run has no time limit"),
             Outcome::Deadlock(deadlock) => Some(deadlock.to_string()),
         };
-        let mut report = RunReport::of(&world, setup, violation);
-        let turns = TURNS_OF_EACH_THREAD * threads;
+        let mut report = RunReport::of(&world, violation, trace);
+        let turns = turns_of_each * threads;
         report.measured = Some((world.now_ns() - begun_ns) as f64 / turns as f64);
         report
     }

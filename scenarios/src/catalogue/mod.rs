@@ -8,9 +8,9 @@ pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
 
 use crate::statistics::IoSummary;
-use sim::Simulation;
 use sim::contention::ContentionTable;
 use sim::machine::{Machine, Shape};
+use sim::{Simulation, record_trace};
 
 /// A story.
 pub trait Scenario: Sync {
@@ -64,8 +64,19 @@ pub struct Setup<'a> {
     pub machine: &'a Machine,
     /// Decides every random choice.
     pub seed: u64,
+    /// How much of the system there is.
+    pub size: Size,
     /// Whether the text trace is kept.
     pub trace: bool,
+}
+
+/// How much of the system a run builds, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// As the story has it.
+    Full,
+    /// The same in small, so that a person can read the trace. What it measures means nothing.
+    Small,
 }
 
 /// What one run says.
@@ -89,9 +100,24 @@ pub struct RunReport {
     pub trace: Option<String>,
 }
 
+impl Setup<'_> {
+    /// Calls `run`, which runs `world`; its result and, if it was asked for, the text trace.
+    fn run<R>(
+        &self,
+        world: &mut Simulation,
+        run: impl FnOnce(&mut Simulation) -> R,
+    ) -> (R, Option<String>) {
+        if !self.trace {
+            return (run(world), None);
+        }
+        let (result, text) = record_trace(&world.platform(), || run(world));
+        (result, Some(text))
+    }
+}
+
 impl RunReport {
     /// What the simulator itself knows of a run that has ended.
-    fn of(world: &Simulation, setup: &Setup<'_>, violation: Option<String>) -> Self {
+    fn of(world: &Simulation, violation: Option<String>, trace: Option<String>) -> Self {
         Self {
             violation,
             measured: None,
@@ -100,7 +126,7 @@ impl RunReport {
             virtual_ns: world.now_ns(),
             events: world.events(),
             trace_hash: world.trace_hash(),
-            trace: setup.trace.then(String::new),
+            trace,
         }
     }
 }

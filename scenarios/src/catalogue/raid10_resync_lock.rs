@@ -6,7 +6,7 @@
 //! The workload is the thread's: 16 jobs of depth 256, 4 KiB random reads, seed 2022, on raid10 over
 //! four NVMe drives. Nothing here is tuned to the thread's figures.
 
-use super::{Kind, RunReport, Scenario, Setup, Variant};
+use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
 use crate::job;
 use crate::placement::{Binding, place_jobs};
 use crate::target::Target;
@@ -22,8 +22,6 @@ use sim::{Options, Outcome, Simulation};
 pub struct Raid10ResyncLock;
 
 const MEMBERS: u32 = 4;
-const JOBS: u32 = 16;
-const IO_DEPTH: u32 = 256;
 /// The thread's `-randseed`. What the run's own seed decides is the placement of the jobs and how
 /// long each request takes on its drive.
 const WORKLOAD_SEED: u64 = 2022;
@@ -31,10 +29,21 @@ const WORKLOAD_SEED: u64 = 2022;
 const DRIVE_BYTES: u64 = 1 << 40;
 /// md's default.
 const CHUNK_BYTES: u64 = 512 << 10;
-/// By Little's law 4096 requests under way take 5.4 ms each at 2.9 GiB/s: by then every slot has
-/// completed its first request.
-const WARM_UP_NS: u64 = 6_000_000;
-const MEASURED_NS: u64 = 12_000_000;
+/// The thread's, in full. By Little's law 4096 requests under way take 5.4 ms each at 2.9 GiB/s: by
+/// the end of the warm-up every slot has completed its first request.
+const FULL: Dimensions =
+    Dimensions { jobs: 16, io_depth: 256, warm_up_ns: 6_000_000, measured_ns: 12_000_000 };
+const SMALL: Dimensions =
+    Dimensions { jobs: 4, io_depth: 2, warm_up_ns: 20_000, measured_ns: 180_000 };
+
+/// How much is run for how long.
+#[derive(Clone, Copy)]
+struct Dimensions {
+    jobs: u32,
+    io_depth: u32,
+    warm_up_ns: u64,
+    measured_ns: u64,
+}
 
 /// What one variant chooses.
 struct Choice {
@@ -161,15 +170,21 @@ impl Scenario for Raid10ResyncLock {
         let chunk = Sectors::from_bytes_rounded_down(CHUNK_BYTES);
         let array = Array::create(&platform, drives, ArrayOptions { level, chunk, tuning })
             .expect("four drives of 1 TiB make a raid10");
-        let workload = workload(array.capacity());
-        let cpus = place_jobs(&setup.machine.shape, JOBS, choice.binding, setup.seed);
+        let dimensions = match setup.size {
+            Size::Full => FULL,
+            Size::Small => SMALL,
+        };
+        let workload = workload(array.capacity(), dimensions);
+        let Schedule { measure_from_ns, end_ns, .. } = workload.schedule;
+        let cpus = place_jobs(&setup.machine.shape, dimensions.jobs, choice.binding, setup.seed);
         let running = job::start(&platform, &Target::Array(array), workload, &cpus, |_, _| {});
-        world.run_until(WARM_UP_NS);
-        world.reset_contention();
-        world.run_until(WARM_UP_NS + MEASURED_NS);
-        let contention = world.contention();
-        let outcome = world.run();
-        let mut report = RunReport::of(&world, setup, violation(&outcome));
+        let ((contention, outcome), trace) = setup.run(&mut world, |world| {
+            world.run_until(measure_from_ns);
+            world.reset_contention();
+            world.run_until(end_ns);
+            (world.contention(), world.run())
+        });
+        let mut report = RunReport::of(&world, violation(&outcome), trace);
         report.contention = contention;
         if let Some(done) = running.outcome() {
             let summary = done.statistics.summary(done.measured_ns);
@@ -180,19 +195,20 @@ impl Scenario for Raid10ResyncLock {
     }
 }
 
-fn workload(extent: Sectors) -> Workload {
+fn workload(extent: Sectors, dimensions: Dimensions) -> Workload {
+    let Dimensions { jobs, io_depth, warm_up_ns, measured_ns } = dimensions;
     Workload {
         pattern: Pattern::RandomRead,
         read_percent: 100,
         block: Sectors(8),
-        io_depth: IO_DEPTH,
-        jobs: JOBS,
+        io_depth,
+        jobs,
         random_seed: WORKLOAD_SEED,
         extent,
         verify: false,
         schedule: Schedule {
-            measure_from_ns: WARM_UP_NS,
-            end_ns: WARM_UP_NS + MEASURED_NS,
+            measure_from_ns: warm_up_ns,
+            end_ns: warm_up_ns + measured_ns,
             ios_per_job: None,
         },
     }

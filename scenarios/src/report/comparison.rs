@@ -5,10 +5,13 @@
 use super::contention::{self, ContentionReport};
 use super::table::Table;
 use crate::catalogue::{Kind, RunReport, Scenario};
-use crate::figures::{FIGURES, Figure, FigureReport, LOCK_TABLE, Role, error_percent};
-use crate::quantity::{count, three_digits};
+use crate::figures::{FIGURES, FigureReport, Role, error_percent};
+use crate::quantity::{count, nanoseconds, three_digits};
 use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
 use serde::Serialize;
+
+/// Parameters that cause less of the spread are in JSON only.
+const SHARE_SHOWN_PERCENT: f64 = 2.0;
 
 /// The runs of one variant, in the order of their seeds.
 pub struct VariantRuns {
@@ -142,18 +145,15 @@ impl Comparison {
     }
 
     fn render_variants(&self) -> String {
-        let with_io = self.variants.iter().any(|variant| variant.io.is_some());
-        let io_headings = if with_io { &IoSummary::HEADINGS[1..] } else { &[] };
-        let headings = ["variant", self.unit, "8 of 10 samples"];
-        let figure_headings = ["published", "error", "inside", "role"];
-        let all = headings.iter().chain(io_headings).chain(&figure_headings);
-        let mut table = Table::new_of(all.map(|heading| (*heading).to_owned()));
+        let columns = self.columns();
+        let headings = columns.iter().map(|column| column.heading.to_owned());
+        let mut table = Table::new_of(headings);
         for variant in &self.variants {
-            let figure = self.figures.iter().find(|figure| figure.id.ends_with(&variant.suffix()));
-            let io = if with_io { io_cells(variant.io.as_ref()) } else { Vec::new() };
-            let cells = [variant.name.clone()].into_iter();
-            let cells = cells.chain(spread_cells(variant.measured)).chain(io);
-            table.row(cells.chain(figure_cells(figure)));
+            let id = format!("{}/{}", self.scenario, variant.name);
+            let figure = self.figures.iter().find(|figure| figure.id == id);
+            let cell =
+                |column: &Column| (column.cell)(variant, figure).unwrap_or_else(|| "-".to_owned());
+            table.row(columns.iter().map(cell));
         }
         let runs = match self.samples {
             1 => "one run of each variant".to_owned(),
@@ -172,10 +172,50 @@ impl Comparison {
         text
     }
 
+    /// The columns of which there is anything to show.
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![
+            column("variant", |variant, _| Some(variant.name.clone())),
+            column(self.unit, |variant, _| Some(three_digits(variant.measured?.median))),
+        ];
+        if self.samples > 1 {
+            columns.push(column("8 of 10 samples", |variant, _| {
+                let Spread { low, high, .. } = variant.measured?;
+                Some(format!("{} to {}", three_digits(low), three_digits(high)))
+            }));
+        }
+        if self.variants.iter().any(|variant| variant.io.is_some()) {
+            // The bandwidth has a column of its own, with its spread.
+            columns.extend([
+                column("IOPS", |variant, _| Some(count(variant.io.as_ref()?.iops))),
+                column("p50", |variant, _| latency(variant, |io| io.latency_ns_p50)),
+                column("p99", |variant, _| latency(variant, |io| io.latency_ns_p99)),
+                column("p99.9", |variant, _| latency(variant, |io| io.latency_ns_p999)),
+            ]);
+        }
+        if self.figures.is_empty() {
+            return columns;
+        }
+        columns.push(column("published", |_, figure| Some(three_digits(figure?.published))));
+        if self.figures.iter().any(|figure| figure.second_machine.is_some()) {
+            let second = |_: &_, figure: Option<&FigureReport>| figure?.second_machine;
+            columns.push(column("second machine", move |variant, figure| {
+                second(variant, figure).map(three_digits)
+            }));
+        }
+        columns.push(column("error", |_, figure| Some(format!("{:+.0} %", figure?.error_percent))));
+        if self.samples > 1 {
+            let yes_or_no = |inside: bool| if inside { "yes" } else { "no" };
+            columns.push(column("inside", move |_, figure| Some(yes_or_no(figure?.inside).into())));
+        }
+        columns.push(column("role", |_, figure| Some(figure?.role.word().to_owned())));
+        columns
+    }
+
     fn render_explanation(&self) -> String {
         let headings = ["variant", "parameter", "range", "at low", "at high", "share"];
         let mut table = Table::new(headings).with_left_columns(3);
-        for row in &self.explanation {
+        for row in self.explanation.iter().filter(|row| row.share_percent >= SHARE_SHOWN_PERCENT) {
             table.row([
                 row.variant.clone(),
                 row.key.clone(),
@@ -207,68 +247,44 @@ impl VariantReport {
             trace_hash: format!("{:016x}", first.trace_hash),
         }
     }
+}
 
-    fn suffix(&self) -> String {
-        format!("/{}", self.name)
-    }
+/// A column of the table of variants: its heading, and its cell for a variant and what was published
+/// of it; `None` is shown as a dash.
+struct Column {
+    heading: &'static str,
+    cell: Box<Cell>,
+}
+
+type Cell = dyn Fn(&VariantReport, Option<&FigureReport>) -> Option<String>;
+
+fn column(
+    heading: &'static str,
+    cell: impl Fn(&VariantReport, Option<&FigureReport>) -> Option<String> + 'static,
+) -> Column {
+    Column { heading, cell: Box::new(cell) }
+}
+
+fn latency(variant: &VariantReport, latency_ns: fn(&IoSummary) -> u64) -> Option<String> {
+    Some(nanoseconds(latency_ns(variant.io.as_ref()?) as f64))
 }
 
 /// What was published of this variant on this machine, beside what was simulated.
 fn figure_beside(scenario: &str, machine: &str, report: &VariantReport) -> Option<FigureReport> {
     let id = format!("{scenario}/{}", report.name);
+    let figure = FIGURES.iter().find(|figure| figure.id == id && figure.machine == machine)?;
     let spread = report.measured?;
-    let figure = FIGURES.iter().find(|figure| figure.id == id && figure.machine == machine);
-    let (unit, published, precision, role, source) = match figure {
-        Some(Figure { unit, value, precision, role, source, .. }) => {
-            (unit.clone(), *value, *precision, *role, source.clone())
-        }
-        None => {
-            let is_ours = scenario == "lock-table" && machine == LOCK_TABLE.machine;
-            let row = LOCK_TABLE.rows.iter().find(|row| is_ours && row.name == report.name)?;
-            ("ns".to_owned(), row.measured_ns, 0.5, Role::Input, LOCK_TABLE.source.clone())
-        }
-    };
     Some(FigureReport {
         id,
-        unit,
-        published,
+        unit: figure.unit.clone(),
+        published: figure.value,
+        second_machine: figure.second_machine,
         simulated: spread.median,
         low: spread.low,
         high: spread.high,
-        error_percent: error_percent(spread.median, published),
-        inside: spread.contains_about(published, precision),
-        role,
-        source,
+        error_percent: error_percent(spread.median, figure.value),
+        inside: spread.contains_about(figure.value, figure.precision),
+        role: figure.role,
+        source: figure.source.clone(),
     })
-}
-
-fn spread_cells(spread: Option<Spread>) -> [String; 2] {
-    match spread {
-        None => ["-".to_owned(), "-".to_owned()],
-        Some(Spread { median, low, high }) => {
-            [three_digits(median), format!("{} to {}", three_digits(low), three_digits(high))]
-        }
-    }
-}
-
-fn io_cells(io: Option<&IoSummary>) -> Vec<String> {
-    // The bandwidth has a column of its own, with its spread.
-    match io {
-        None => vec!["-".to_owned(); IoSummary::HEADINGS.len() - 1],
-        Some(io) => io.cells()[1..].to_vec(),
-    }
-}
-
-fn figure_cells(figure: Option<&FigureReport>) -> [String; 4] {
-    let Some(figure) = figure else { return ["-"; 4].map(str::to_owned) };
-    [
-        three_digits(figure.published),
-        format!("{:+.0} %", figure.error_percent),
-        if figure.inside { "yes" } else { "no" }.to_owned(),
-        match figure.role {
-            Role::Input => "input",
-            Role::Predicted => "predicted",
-        }
-        .to_owned(),
-    ]
 }

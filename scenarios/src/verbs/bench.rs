@@ -270,14 +270,18 @@ fn contention_of(platform: &RealPlatform) -> ContentionReport {
     ContentionReport { locks, lines: Vec::new() }
 }
 
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn render(report: &Report) -> String {
     let Report { target, rw, bs, iodepth, numjobs, cores, .. } = report;
     let path = if report.io_uring { "io_uring" } else { "threads" };
     let bs = ByteCount(*bs);
-    let title = format!(
-        "{target} ({}), {rw}, {bs}, depth {iodepth}, {numjobs} jobs on {cores} cores, {path}",
-        report.devices.join(" ")
-    );
+    let devices = report.devices.join(" ");
+    let (jobs, cores) = (counted(*numjobs, "job"), counted(*cores, "core"));
+    let title =
+        format!("{target} ({devices}), {rw}, {bs}, depth {iodepth}, {jobs} on {cores}, {path}");
     let mut table =
         Table::new_of(["target"].into_iter().chain(IoSummary::HEADINGS).map(str::to_owned));
     table.row([target.clone()].into_iter().chain(report.io.cells()));

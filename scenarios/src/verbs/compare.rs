@@ -2,7 +2,7 @@
 //! cores of the host. The results do not depend on how many there are.
 
 use super::{Finished, Verdict, finish, open};
-use crate::catalogue::{Kind, RunReport, Scenario, Setup};
+use crate::catalogue::{Kind, RunReport, Scenario, Setup, Size};
 use crate::cli::CompareArguments;
 use crate::report::comparison::{Comparison, ParameterReport, VariantRuns};
 use crate::report::progress::Progress;
@@ -40,7 +40,7 @@ fn sample(scenario: &dyn Scenario, file: &MachineFile, arguments: &CompareArgume
             let (variant, sample) = (index / samples, index % samples);
             let seed = arguments.seed.wrapping_add(sample as u64);
             let begun = Instant::now();
-            let setup = Setup { machine: &machines[sample], seed, trace: false };
+            let setup = Setup { machine: &machines[sample], seed, size: Size::Full, trace: false };
             let report = scenario.run(variant, &setup);
             progress.advance(1);
             (report, begun.elapsed().as_secs_f64())
@@ -81,7 +81,8 @@ fn explain(
     let progress = Progress::new("explaining", runs as u64);
     let measure = |variant: usize, parameter: &Parameter, level: Level| {
         let machine = file.with(&parameter.key, level);
-        let report = scenario.run(variant, &Setup { machine: &machine, seed, trace: false });
+        let report = scenario
+            .run(variant, &Setup { machine: &machine, seed, size: Size::Full, trace: false });
         progress.advance(1);
         report.measured.unwrap_or(f64::NAN)
     };

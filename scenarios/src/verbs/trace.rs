@@ -1,7 +1,7 @@
-//! `raidbed trace`: the text trace of one run, the same for ever for the same seed.
+//! `raidbed trace`: the text trace of one run in small, the same for ever for the same seed.
 
 use super::{Finished, Verdict, finish, open};
-use crate::catalogue::{self, Setup};
+use crate::catalogue::{self, Setup, Size};
 use crate::cli::TraceArguments;
 use anyhow::Result;
 use serde::Serialize;
@@ -25,8 +25,8 @@ pub(super) fn trace(arguments: &TraceArguments, json: bool) -> Result<Finished> 
         None => 0,
     };
     let machine = file.nominal();
-    let run =
-        scenario.run(variant, &Setup { machine: &machine, seed: arguments.seed, trace: true });
+    let setup = Setup { machine: &machine, seed: arguments.seed, size: Size::Small, trace: true };
+    let run = scenario.run(variant, &setup);
     let text = run.trace.unwrap_or_default();
     let report = Report {
         scenario: scenario.name(),

@@ -33,6 +33,20 @@ impl SimPlatform {
     pub(crate) fn world(&self) -> &World {
         &self.0
     }
+
+    /// When and where the task that is running now is, if one is.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        let state = self.world().state.borrow();
+        let task = &state.tasks[state.current?];
+        Some(Moment { time_ns: state.now_ns, cpu: CpuId(task.cpu), task: task.label })
+    }
+}
+
+/// A moment in the life of a task.
+pub(crate) struct Moment {
+    pub(crate) time_ns: u64,
+    pub(crate) cpu: CpuId,
+    pub(crate) task: Label,
 }
 
 impl Platform for SimPlatform {

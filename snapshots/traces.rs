@@ -1,0 +1,85 @@
+//! Snapshots of traces of small runs, one for each variant, and of comparison tables. A change of
+//! any of them is a change of behaviour, to be reviewed like code.
+
+use clap::Parser;
+use scenarios::cli::Cli;
+use scenarios::verbs;
+
+/// Runs a command line and holds its output against the snapshot `name`.
+fn check(name: &str, line: &str) {
+    let words = ["raidbed"].into_iter().chain(line.split_whitespace());
+    let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let finished = verbs::dispatch(&cli).unwrap_or_else(|error| panic!("{line}: {error:#}"));
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(".");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.set_description(format!("raidbed {line}"));
+    // The one number that depends on the host.
+    settings
+        .add_filter(r"[0-9.]+ [kMG]? ?events a second and core", "[rate] events a second and core");
+    settings.bind(|| insta::assert_snapshot!(name, finished.output));
+}
+
+fn check_trace(scenario: &str, variant: &str) {
+    let name = format!("trace-{scenario}-{variant}");
+    check(&name, &format!("trace {scenario} --variant {variant} --seed 2022"));
+}
+
+#[test]
+fn resync_lock_as_it_was() {
+    check_trace("raid10-resync-lock", "before");
+}
+
+#[test]
+fn resync_lock_that_wakes_only_who_waits() {
+    check_trace("raid10-resync-lock", "wake-if-waiting");
+}
+
+#[test]
+fn resync_lock_as_a_seqlock() {
+    check_trace("raid10-resync-lock", "seqlock");
+}
+
+#[test]
+fn resync_lock_as_it_became() {
+    check_trace("raid10-resync-lock", "after");
+}
+
+#[test]
+fn resync_lock_with_its_words_apart() {
+    check_trace("raid10-resync-lock", "before-apart");
+    check_trace("raid10-resync-lock", "after-apart");
+}
+
+#[test]
+fn resync_lock_that_prefers_its_own_node() {
+    check_trace("raid10-resync-lock", "before-numa-queued");
+}
+
+#[test]
+fn resync_lock_bound_to_one_node() {
+    check_trace("raid10-resync-lock", "before-bound");
+    check_trace("raid10-resync-lock", "after-bound");
+}
+
+#[test]
+fn lost_wake_up_fixed_and_faulty() {
+    check_trace("raid10-lost-wakeup", "fixed");
+    check_trace("raid10-lost-wakeup", "faulty");
+}
+
+#[test]
+fn lock_table_of_one_cluster() {
+    check_trace("lock-table", "4-in-one-cluster");
+}
+
+#[test]
+fn comparison_of_the_lock_table() {
+    check("compare-lock-table", "compare lock-table --samples 2");
+}
+
+#[test]
+fn the_hang_as_the_hunt_reports_it() {
+    check("hunt-raid10-lost-wakeup-faulty", "hunt raid10-lost-wakeup --variant faulty");
+}
