@@ -19,12 +19,13 @@ pub struct LineCounts {
 }
 
 impl LineCounts {
-    pub(crate) fn add(&mut self, distance: Distance) {
+    pub(crate) fn add(&mut self, distance: Distance, count: u64) {
         match distance {
             Distance::Core => {}
-            Distance::Cluster => self.within_cluster += 1,
-            Distance::Node => self.within_node += 1,
-            Distance::Remote(slit) => *self.between_nodes.entry(slit).or_default() += 1,
+            Distance::Cluster => self.within_cluster += count,
+            Distance::Node => self.within_node += count,
+            Distance::Remote(_) if count == 0 => {}
+            Distance::Remote(slit) => *self.between_nodes.entry(slit).or_default() += count,
         }
     }
 

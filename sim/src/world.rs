@@ -5,7 +5,7 @@
 //! for lines, `cpu` for cores, `device` for drives.
 
 use crate::coherence::{Memory, Scheduled};
-use crate::contention::{ContentionTable, LockCounts};
+use crate::contention::{ContentionTable, LineCounts, LockCounts};
 use crate::cpu::Cores;
 use crate::device::Drives;
 use crate::executor::{
@@ -59,7 +59,7 @@ impl World {
             tasks: Tasks::new(woken.clone()),
             groups: 0,
             cores: Cores::new(cpu_count),
-            memory: Memory::new(cpu_count),
+            memory: Memory::new(&machine),
             timers: Timers::default(),
             drives: Drives::default(),
             locks: BTreeMap::new(),
@@ -95,11 +95,11 @@ impl World {
         match event.kind {
             Kind::Step => state.step_over(&self.machine, TaskId(event.index)),
             Kind::StoreArrived => {
-                state.store_arrived(&self.machine, event.index);
+                state.store_arrived(event.index);
                 None
             }
             Kind::LineFree => {
-                state.memory.serve(&self.machine, state.now_ns, event.index);
+                state.memory.serve(state.now_ns, event.index);
                 state.schedule_memory();
                 None
             }
@@ -227,7 +227,7 @@ impl State {
             Step::Line { line, exclusive } => {
                 self.tasks[id].arrived_exclusive = exclusive;
                 if exclusive {
-                    self.line_arrived(machine, line, cpu);
+                    self.line_arrived(line, cpu);
                 }
                 return Some(id); // An instruction is not interrupted.
             }
@@ -242,23 +242,23 @@ impl State {
         Some(id)
     }
 
-    fn line_arrived(&mut self, machine: &Machine, line: u32, cpu: u32) {
-        let spinners = self.memory.arrive(machine, self.now_ns, line, cpu);
+    fn line_arrived(&mut self, line: u32, cpu: u32) {
+        let spinners = self.memory.arrive(self.now_ns, line, cpu);
         for (spinner, _) in spinners {
             self.tasks[spinner].step = Step::Line { line, exclusive: false };
         }
-        self.memory.serve(machine, self.now_ns, line);
+        self.memory.serve(self.now_ns, line);
         self.schedule_memory();
     }
 
-    fn store_arrived(&mut self, machine: &Machine, cpu: u32) {
+    fn store_arrived(&mut self, cpu: u32) {
         let line = self.memory.first_store_line(cpu);
-        let spinners = self.memory.arrive(machine, self.now_ns, line, cpu);
-        self.memory.store_arrived(machine, self.now_ns, cpu);
+        let spinners = self.memory.arrive(self.now_ns, line, cpu);
+        self.memory.store_arrived(self.now_ns, cpu);
         for (spinner, _) in spinners {
             self.tasks[spinner].step = Step::Line { line, exclusive: false };
         }
-        self.memory.serve(machine, self.now_ns, line);
+        self.memory.serve(self.now_ns, line);
         self.schedule_memory();
         if let Some(id) = self.cores.take_draining(cpu) {
             // It begins its access again, and finds out whether it still has to wait.
@@ -282,8 +282,16 @@ impl State {
         }
         for (line, names) in names {
             let counts = &self.memory.lines()[line as usize].counts;
-            if counts.transfers() > 0 {
-                table.lines.entry(names.join(" + ")).or_default().merge(counts);
+            let mut by_distance = LineCounts {
+                from_memory: counts.from_memory,
+                wait_ns: counts.wait_ns,
+                ..LineCounts::default()
+            };
+            for (distance, count) in self.memory.distances().iter().zip(&counts.by_class) {
+                by_distance.add(*distance, *count);
+            }
+            if by_distance.transfers() > 0 {
+                table.lines.entry(names.join(" + ")).or_default().merge(&by_distance);
             }
         }
         table

@@ -8,10 +8,9 @@
 
 use super::cpu_set::CpuSet;
 use super::memory::Requester;
-use crate::contention::LineCounts;
+use super::transfers::{Class, Transfers};
 use crate::executor::TaskId;
-use crate::machine::{Distance, Machine};
-use raid::units::{CpuId, NodeId};
+use raid::units::NodeId;
 
 /// A request that waits for its turn.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +60,7 @@ pub(crate) struct Line {
     queue: Vec<Travelling>,
     /// Spinning tasks that have a copy and wait for its invalidation, and their cores.
     pub(crate) watchers: Vec<(TaskId, u32)>,
-    pub(crate) counts: LineCounts,
+    pub(crate) counts: TransferCounts,
 }
 
 impl Line {
@@ -76,7 +75,7 @@ impl Line {
             event_at_ns: None,
             queue: Vec::new(),
             watchers: Vec::new(),
-            counts: LineCounts::default(),
+            counts: TransferCounts::default(),
         }
     }
 
@@ -89,8 +88,8 @@ impl Line {
     }
 
     /// A core asks for the line.
-    pub(crate) fn enqueue(&mut self, request: Request, machine: &Machine, now_ns: u64) {
-        let reach_ns = now_ns + self.travel_ns(&request, machine);
+    pub(crate) fn enqueue(&mut self, request: Request, transfers: &Transfers, now_ns: u64) {
+        let reach_ns = now_ns + self.travel_ns(&request, transfers);
         self.queue.push(Travelling { request, reach_ns });
     }
 
@@ -125,17 +124,17 @@ impl Line {
     }
 
     /// The line leaves for a core. How long until it is there.
-    pub(crate) fn start(&mut self, request: &Request, machine: &Machine, now_ns: u64) -> u64 {
+    pub(crate) fn start(&mut self, request: &Request, transfers: &Transfers, now_ns: u64) -> u64 {
         debug_assert!(!self.in_transit && self.free_at_ns <= now_ns);
         let cpu = request.cpu;
         self.counts.wait_ns += now_ns - request.since_ns;
-        match self.nearest_holder(cpu, machine) {
-            Some(source) => self.counts.add(machine.shape.distance(CpuId(source), CpuId(cpu))),
+        match self.nearest_holder(cpu, transfers) {
+            Some(source) => self.counts.add(transfers.class(source, cpu)),
             None => self.counts.from_memory += u64::from(!self.holders.contains(cpu)),
         }
-        let rest_percent = 100 - machine.line.snoop_point_percent;
-        let rest_ns = (self.transfer_ns(request, machine) * rest_percent / 100).max(1);
-        self.home.get_or_insert(machine.shape.node_of_cpu[cpu as usize]);
+        let transfer_ns = self.transfer_ns(request, transfers);
+        let rest_ns = (transfer_ns - transfers.until_snooped_ns(transfer_ns)).max(1);
+        self.home.get_or_insert(transfers.node_of(cpu));
         if request.exclusive {
             self.in_transit = true;
             return rest_ns;
@@ -143,7 +142,7 @@ impl Line {
         // The first copy of an exclusive line has to come from the owner; the next request can be
         // served only then. Of a shared line the directory hands out copies one after the other.
         let busy_ns =
-            if self.exclusive { rest_ns } else { machine.line.shared_read_ns.min(rest_ns) };
+            if self.exclusive { rest_ns } else { transfers.shared_read_ns().min(rest_ns) };
         self.free_at_ns = now_ns + busy_ns;
         self.exclusive = self.holders.len() == 0;
         self.holders.insert(cpu);
@@ -154,42 +153,41 @@ impl Line {
     pub(crate) fn arrive(
         &mut self,
         cpu: u32,
-        machine: &Machine,
+        transfers: &Transfers,
         now_ns: u64,
     ) -> Vec<(TaskId, u32)> {
         debug_assert!(self.in_transit);
         self.holders.reset_to(cpu);
         self.exclusive = true;
         self.in_transit = false;
-        let cluster = machine.shape.cluster_of_cpu[cpu as usize];
+        let cluster = transfers.cluster_of(cpu);
         if self.owner_cluster.replace(cluster) != Some(cluster) {
             for index in 0..self.queue.len() {
                 // The first half of the way leads to where requests for the line are put in order;
                 // whoever is there already is sent straight on to the new owner.
                 let Travelling { request, .. } = self.queue[index];
-                let half_way_ns = self.travel_ns(&request, machine) / 2;
+                let half_way_ns = self.travel_ns(&request, transfers) / 2;
                 let ordered_ns = (request.since_ns + half_way_ns).max(now_ns);
                 self.queue[index].reach_ns = ordered_ns + half_way_ns;
             }
         }
         let spinners = std::mem::take(&mut self.watchers);
         for (task, watcher) in &spinners {
-            self.enqueue(Request::of_read(*task, *watcher, now_ns), machine, now_ns);
+            self.enqueue(Request::of_read(*task, *watcher, now_ns), transfers, now_ns);
         }
         spinners
     }
 
-    fn travel_ns(&self, request: &Request, machine: &Machine) -> u64 {
-        self.transfer_ns(request, machine) * machine.line.snoop_point_percent / 100
+    fn travel_ns(&self, request: &Request, transfers: &Transfers) -> u64 {
+        transfers.until_snooped_ns(self.transfer_ns(request, transfers))
     }
 
     /// What the whole transfer to a requester takes, as the line lies now.
-    fn transfer_ns(&self, request: &Request, machine: &Machine) -> u64 {
+    fn transfer_ns(&self, request: &Request, transfers: &Transfers) -> u64 {
         let cpu = request.cpu;
-        let node = machine.shape.node_of_cpu[cpu as usize];
-        let home = self.home.unwrap_or(node);
+        let home = self.home.unwrap_or_else(|| transfers.node_of(cpu));
         let others = self.holders.iter().filter(|holder| *holder != cpu);
-        let distances_ns = others.map(|holder| between_cpus_ns(holder, cpu, home, machine));
+        let distances_ns = others.map(|holder| transfers.between_cpus_ns(holder, cpu, home));
         if request.exclusive {
             // The data comes from the nearest copy, the last word from the farthest.
             if let Some(farthest_ns) = distances_ns.max() {
@@ -201,35 +199,32 @@ impl Line {
         if self.holders.contains(cpu) {
             return 0;
         }
-        machine.line.memory_ns + between_nodes_ns(machine, node, home)
+        transfers.from_memory_ns(cpu, home)
     }
 
-    fn nearest_holder(&self, cpu: u32, machine: &Machine) -> Option<u32> {
-        self.holders.iter().filter(|holder| *holder != cpu).min_by_key(|holder| {
-            machine.line.transfer_ns(machine.shape.distance(CpuId(*holder), CpuId(cpu)))
-        })
+    fn nearest_holder(&self, cpu: u32, transfers: &Transfers) -> Option<u32> {
+        let others = self.holders.iter().filter(|holder| *holder != cpu);
+        let home = self.home?;
+        others.min_by_key(|holder| transfers.between_cpus_ns(*holder, cpu, home))
     }
 }
 
-/// From one core's cache to another's: straight, plus its share of the way through the home.
-fn between_cpus_ns(source: u32, target: u32, home: NodeId, machine: &Machine) -> u64 {
-    let straight_ns =
-        machine.line.transfer_ns(machine.shape.distance(CpuId(source), CpuId(target)));
-    let source_node = machine.shape.node_of_cpu[source as usize];
-    let target_node = machine.shape.node_of_cpu[target as usize];
-    if source_node == target_node || home == source_node || home == target_node {
-        return straight_ns;
-    }
-    let by_home_ns =
-        between_nodes_ns(machine, target_node, home) + between_nodes_ns(machine, home, source_node);
-    let detour_ns = by_home_ns.saturating_sub(straight_ns);
-    straight_ns + detour_ns * machine.line.home_detour_percent / 100
+/// How often a line moved, by how far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TransferCounts {
+    /// By class, as far as classes occurred.
+    pub(crate) by_class: Vec<u64>,
+    pub(crate) from_memory: u64,
+    /// Time that requests stood in the queue before they were taken up.
+    pub(crate) wait_ns: u64,
 }
 
-fn between_nodes_ns(machine: &Machine, one: NodeId, other: NodeId) -> u64 {
-    if one == other {
-        return 0;
+impl TransferCounts {
+    fn add(&mut self, class: Class) {
+        let index = usize::from(class.0);
+        if self.by_class.len() <= index {
+            self.by_class.resize(index + 1, 0);
+        }
+        self.by_class[index] += 1;
     }
-    let slit = machine.shape.distance[one.0 as usize][other.0 as usize];
-    machine.line.transfer_ns(Distance::Remote(slit))
 }

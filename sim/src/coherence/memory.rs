@@ -1,8 +1,9 @@
 //! All lines and words of a machine, and the requests for them.
 
 use super::line::{Line, Request};
+use super::transfers::Transfers;
 use crate::executor::TaskId;
-use crate::machine::{Atomics, Machine};
+use crate::machine::{Atomics, Distance, Machine};
 use raid::platform::{Label, Ordering};
 use std::collections::VecDeque;
 
@@ -78,6 +79,7 @@ const STORE_BUFFER_LENGTH: usize = 24;
 
 /// The machine's shared memory.
 pub(crate) struct Memory {
+    transfers: Transfers,
     lines: Vec<Line>,
     words: Vec<WordState>,
     store_buffers: Vec<StoreBuffer>,
@@ -86,8 +88,10 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(cpu_count: u32) -> Self {
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let cpu_count = machine.shape.cpu_count();
         Self {
+            transfers: Transfers::new(machine),
             lines: Vec::new(),
             words: Vec::new(),
             store_buffers: (0..cpu_count).map(|_| StoreBuffer::default()).collect(),
@@ -121,6 +125,11 @@ impl Memory {
         &self.lines
     }
 
+    /// What the classes of transfers mean.
+    pub(crate) fn distances(&self) -> &[Distance] {
+        self.transfers.distances()
+    }
+
     pub(crate) fn labels_by_line(&self) -> impl Iterator<Item = (u32, Label)> {
         self.words.iter().map(|word| (word.line, word.label))
     }
@@ -146,7 +155,7 @@ impl Memory {
             return Begun::MustDrain;
         }
         if operation.is_posted() {
-            self.post(machine, now_ns, cpu, word, operation);
+            self.post(now_ns, cpu, word, operation);
             return Begun::Done { old: 0, busy_ns: machine.core.store_ns };
         }
         if self.lines[line as usize].hits(cpu, operation.is_exclusive()) {
@@ -166,7 +175,7 @@ impl Memory {
         let exclusive = operation.is_exclusive() && (!linked || has_copy);
         let requester = Requester::Task(task);
         let request = Request { requester, cpu, exclusive, linked, since_ns: now_ns };
-        self.request(machine, now_ns, line, request);
+        self.request(now_ns, line, request);
         Begun::Requested { line, exclusive }
     }
 
@@ -192,20 +201,20 @@ impl Memory {
     }
 
     /// Asks for a line.
-    pub(crate) fn request(&mut self, machine: &Machine, now_ns: u64, line: u32, request: Request) {
-        self.lines[line as usize].enqueue(request, machine, now_ns);
-        self.serve(machine, now_ns, line);
+    pub(crate) fn request(&mut self, now_ns: u64, line: u32, request: Request) {
+        self.lines[line as usize].enqueue(request, &self.transfers, now_ns);
+        self.serve(now_ns, line);
     }
 
     /// Starts the requests that have reached the line, and sees to it that the next ones will.
-    pub(crate) fn serve(&mut self, machine: &Machine, now_ns: u64, line: u32) {
+    pub(crate) fn serve(&mut self, now_ns: u64, line: u32) {
         let state = &mut self.lines[line as usize];
         while let Some(mut request) = state.take_reached(now_ns) {
             if request.linked && !state.hits(request.cpu, false) {
                 request.exclusive = false;
             }
             let exclusive = request.exclusive;
-            let delay_ns = state.start(&request, machine, now_ns);
+            let delay_ns = state.start(&request, &self.transfers, now_ns);
             self.scheduled.push(match request.requester {
                 Requester::Task(task) => Scheduled::TaskArrival { task, exclusive, delay_ns },
                 Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
@@ -218,14 +227,8 @@ impl Memory {
 
     /// The line has arrived at a core that has it alone now. The spinners that lost their copies;
     /// they have asked again.
-    pub(crate) fn arrive(
-        &mut self,
-        machine: &Machine,
-        now_ns: u64,
-        line: u32,
-        cpu: u32,
-    ) -> Vec<(TaskId, u32)> {
-        self.lines[line as usize].arrive(cpu, machine, now_ns)
+    pub(crate) fn arrive(&mut self, now_ns: u64, line: u32, cpu: u32) -> Vec<(TaskId, u32)> {
+        self.lines[line as usize].arrive(cpu, &self.transfers, now_ns)
     }
 
     /// Lets a spinning task wait for the invalidation of its copy. The line; none if it has no copy
@@ -261,14 +264,7 @@ impl Memory {
         old
     }
 
-    fn post(
-        &mut self,
-        machine: &Machine,
-        now_ns: u64,
-        cpu: u32,
-        word: WordId,
-        operation: Operation,
-    ) {
+    fn post(&mut self, now_ns: u64, cpu: u32, word: WordId, operation: Operation) {
         let line = self.words[word.0 as usize].line;
         let empty = self.store_buffers[cpu as usize].stores.is_empty();
         if empty && self.lines[line as usize].hits(cpu, true) {
@@ -277,25 +273,25 @@ impl Memory {
         }
         self.store_buffers[cpu as usize].stores.push_back((word, operation));
         if empty {
-            self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
+            self.request(now_ns, line, Request::of_store(cpu, now_ns));
         }
     }
 
     /// The line of the first store of `cpu` has arrived: that store takes effect, and so do those
     /// behind it that find their lines there.
-    pub(crate) fn store_arrived(&mut self, machine: &Machine, now_ns: u64, cpu: u32) {
+    pub(crate) fn store_arrived(&mut self, now_ns: u64, cpu: u32) {
         let first = self.store_buffers[cpu as usize].stores.pop_front();
         let (word, operation) = first.expect("a store waits for its line");
         self.apply(word, operation);
-        self.drain_hits(machine, now_ns, cpu);
+        self.drain_hits(now_ns, cpu);
     }
 
-    fn drain_hits(&mut self, machine: &Machine, now_ns: u64, cpu: u32) {
+    fn drain_hits(&mut self, now_ns: u64, cpu: u32) {
         while let Some((word, operation)) = self.store_buffers[cpu as usize].stores.front().copied()
         {
             let line = self.words[word.0 as usize].line;
             if !self.lines[line as usize].hits(cpu, true) {
-                self.request(machine, now_ns, line, Request::of_store(cpu, now_ns));
+                self.request(now_ns, line, Request::of_store(cpu, now_ns));
                 return;
             }
             self.apply(word, operation);

@@ -20,6 +20,7 @@
 mod cpu_set;
 mod line;
 mod memory;
+mod transfers;
 
 pub(crate) use line::Request;
 pub(crate) use memory::{Begun, Memory, Operation, Scheduled, WordId};

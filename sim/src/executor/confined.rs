@@ -3,18 +3,37 @@
 //! The engine may send its data to any core, so the platform's types must be `Send`. All cores of a
 //! simulated machine live on one host thread: nothing is ever sent, and each access checks that.
 
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::thread::{self, ThreadId};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static THREADS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    static THIS_THREAD: ThreadId = thread::current().id();
+    /// This thread's number, from 1 and never used again; 0 before it has one.
+    static THIS_THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+#[inline]
+fn this_thread() -> u64 {
+    match THIS_THREAD.get() {
+        0 => number_this_thread(),
+        number => number,
+    }
+}
+
+#[cold]
+fn number_this_thread() -> u64 {
+    let number = THREADS.fetch_add(1, Ordering::Relaxed) + 1;
+    THIS_THREAD.set(number);
+    number
 }
 
 /// A value that only the thread that made it may reach or drop.
 pub(crate) struct Confined<T> {
     value: ManuallyDrop<T>,
-    home: ThreadId,
+    home: u64,
 }
 
 // SAFETY: `deref` and `drop` are the only ways to the value, and both panic, or leak, on any thread
@@ -26,11 +45,11 @@ unsafe impl<T> Sync for Confined<T> {}
 impl<T> Confined<T> {
     /// Ties `value` to the current thread.
     pub(crate) fn new(value: T) -> Self {
-        Self { value: ManuallyDrop::new(value), home: THIS_THREAD.with(|id| *id) }
+        Self { value: ManuallyDrop::new(value), home: this_thread() }
     }
 
     fn is_home(&self) -> bool {
-        THIS_THREAD.try_with(|id| *id == self.home).unwrap_or(false)
+        this_thread() == self.home
     }
 }
 
@@ -61,7 +80,7 @@ mod tests {
     fn another_thread_is_refused() {
         let confined = Confined::new(std::cell::Cell::new(1));
         confined.set(2);
-        let outcome = thread::spawn(move || confined.get()).join();
+        let outcome = std::thread::spawn(move || confined.get()).join();
         assert!(outcome.is_err(), "the value must not be reached from there");
     }
 }

@@ -206,7 +206,7 @@ impl Future for Watch<'_> {
                 let line = state.memory.line_of(id);
                 let now_ns = state.now_ns;
                 let request = Request::of_read(task, cpu, now_ns);
-                state.memory.request(&world.machine, now_ns, line, request);
+                state.memory.request(now_ns, line, request);
                 state.set_step(Step::Line { line, exclusive: false });
                 state.schedule_memory();
             }

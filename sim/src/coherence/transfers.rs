@@ -1,0 +1,183 @@
+//! What a transfer between two cores costs, looked up instead of worked out.
+
+use crate::machine::{Distance, LineCosts, Machine};
+use raid::units::NodeId;
+
+/// The costs of a machine's lines, by where source, target and home lie.
+pub(crate) struct Transfers {
+    cluster_of_cpu: Vec<u32>,
+    node_of_cpu: Vec<NodeId>,
+    node_count: usize,
+    line: LineCosts,
+    /// Nanoseconds, by source node, target node and home node.
+    between_nodes_ns: Vec<u64>,
+    /// Place in `distances`, by source node and target node.
+    class_between_nodes: Vec<u8>,
+    /// What the classes of transfers mean.
+    distances: Vec<Distance>,
+}
+
+/// How far a transfer went: the place of its distance in a table of counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class(pub(crate) u8);
+
+const CLUSTER: Class = Class(0);
+const NODE: Class = Class(1);
+
+impl Transfers {
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let shape = &machine.shape;
+        let node_count = shape.distance.len();
+        let remote = machine.line.remote_ns.iter().map(|(slit, _)| Distance::Remote(*slit));
+        let distances: Vec<_> =
+            [Distance::Cluster, Distance::Node].into_iter().chain(remote).collect();
+        let mut between_nodes_ns = Vec::with_capacity(node_count.pow(3));
+        let mut class_between_nodes = Vec::with_capacity(node_count.pow(2));
+        for source in 0..node_count {
+            for target in 0..node_count {
+                let distance = Distance::Remote(shape.distance[source][target]);
+                let class = distances.iter().position(|known| *known == distance);
+                class_between_nodes.push(class.unwrap_or(usize::from(NODE.0)) as u8);
+                for home in 0..node_count {
+                    between_nodes_ns.push(by_way_of(machine, source, target, home));
+                }
+            }
+        }
+        Self {
+            cluster_of_cpu: shape.cluster_of_cpu.clone(),
+            node_of_cpu: shape.node_of_cpu.clone(),
+            node_count,
+            line: machine.line.clone(),
+            between_nodes_ns,
+            class_between_nodes,
+            distances,
+        }
+    }
+
+    /// From one core's cache to another's, for a line whose memory is at `home`.
+    #[inline]
+    pub(crate) fn between_cpus_ns(&self, source: u32, target: u32, home: NodeId) -> u64 {
+        if self.cluster_of(source) == self.cluster_of(target) {
+            return self.line.cluster_ns;
+        }
+        let (source, target) = (self.node_of(source), self.node_of(target));
+        if source == target {
+            return self.line.node_ns;
+        }
+        let pair = source.0 as usize * self.node_count + target.0 as usize;
+        self.between_nodes_ns[pair * self.node_count + home.0 as usize]
+    }
+
+    /// From memory at `home`, when no cache has the line.
+    pub(crate) fn from_memory_ns(&self, target: u32, home: NodeId) -> u64 {
+        let target = self.node_of(target);
+        if target == home {
+            return self.line.memory_ns;
+        }
+        let pair = home.0 as usize * self.node_count + target.0 as usize;
+        self.line.memory_ns + self.between_nodes_ns[pair * self.node_count + home.0 as usize]
+    }
+
+    /// How far apart two different cores are.
+    pub(crate) fn class(&self, source: u32, target: u32) -> Class {
+        if self.cluster_of(source) == self.cluster_of(target) {
+            return CLUSTER;
+        }
+        let (source, target) = (self.node_of(source), self.node_of(target));
+        if source == target {
+            return NODE;
+        }
+        Class(self.class_between_nodes[source.0 as usize * self.node_count + target.0 as usize])
+    }
+
+    /// What each class means, in the order of their numbers.
+    pub(crate) fn distances(&self) -> &[Distance] {
+        &self.distances
+    }
+
+    pub(crate) fn cluster_of(&self, cpu: u32) -> u32 {
+        self.cluster_of_cpu[cpu as usize]
+    }
+
+    pub(crate) fn node_of(&self, cpu: u32) -> NodeId {
+        self.node_of_cpu[cpu as usize]
+    }
+
+    /// The part of a transfer until the old holders lose the line.
+    #[inline]
+    pub(crate) fn until_snooped_ns(&self, transfer_ns: u64) -> u64 {
+        transfer_ns * self.line.snoop_point_percent / 100
+    }
+
+    pub(crate) fn shared_read_ns(&self) -> u64 {
+        self.line.shared_read_ns
+    }
+}
+
+/// Straight from node to node, plus the machine's share of the detour by the home.
+fn by_way_of(machine: &Machine, source: usize, target: usize, home: usize) -> u64 {
+    let leg_ns = |from: usize, to: usize| match from == to {
+        true => 0,
+        false => machine.line.transfer_ns(Distance::Remote(machine.shape.distance[from][to])),
+    };
+    let straight_ns = leg_ns(source, target);
+    let by_home_ns = leg_ns(target, home) + leg_ns(home, source);
+    let detour_ns = by_home_ns.saturating_sub(straight_ns);
+    straight_ns + detour_ns * machine.line.home_detour_percent / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::MachineFile;
+    use raid::units::CpuId;
+
+    /// A core's number as the machine's shape has it.
+    fn cpu(node: u32, cluster: u32, core: u32) -> u32 {
+        node * 32 + cluster * 4 + core
+    }
+
+    fn check(source: u32, target: u32, home: u32, expected_ns: u64) {
+        let (_, transfers) = kunpeng();
+        let found_ns = transfers.between_cpus_ns(source, target, NodeId(home));
+        assert_eq!(found_ns, expected_ns, "from {source} to {target} by {home}");
+    }
+
+    fn kunpeng() -> (Machine, Transfers) {
+        let mut machine = MachineFile::preset("kunpeng920").expect("a preset").nominal();
+        machine.line.cluster_ns = 20;
+        machine.line.node_ns = 50;
+        machine.line.remote_ns = vec![(12, 80), (20, 120), (22, 140), (24, 160)];
+        machine.line.home_detour_percent = 50;
+        let transfers = Transfers::new(&machine);
+        (machine, transfers)
+    }
+
+    #[test]
+    fn near_cores_do_not_go_by_the_home() {
+        check(cpu(1, 0, 0), cpu(1, 0, 3), 3, 20);
+        check(cpu(1, 0, 0), cpu(1, 7, 0), 3, 50);
+    }
+
+    #[test]
+    fn a_home_on_the_way_is_no_detour() {
+        check(cpu(0, 0, 0), cpu(2, 0, 0), 2, 120);
+        check(cpu(0, 0, 0), cpu(2, 0, 0), 0, 120);
+    }
+
+    #[test]
+    fn half_of_the_detour_by_a_third_node_is_paid() {
+        // Straight 120; by node 1 it is 140 and 80.
+        check(cpu(0, 0, 0), cpu(2, 0, 0), 1, 120 + (140 + 80 - 120) / 2);
+    }
+
+    #[test]
+    fn classes_are_the_shapes_distances() {
+        let (machine, transfers) = kunpeng();
+        for (one, other) in [(0, 1), (0, 4), (0, 32), (0, 64), (0, 96), (32, 96), (127, 0)] {
+            let Class(class) = transfers.class(one, other);
+            let expected = machine.shape.distance(CpuId(one), CpuId(other));
+            assert_eq!(transfers.distances()[class as usize], expected);
+        }
+    }
+}
