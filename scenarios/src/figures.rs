@@ -147,6 +147,24 @@ pub fn error_percent(simulated: f64, published: f64) -> f64 {
     (simulated / published - 1.0) * 100.0
 }
 
+/// Two machines of one model that differ by more than this factor bound a range: neither of them is
+/// the model's figure.
+const SPREAD_OF_A_RANGE: f64 = 1.5;
+
+impl FigureReport {
+    /// What the simulated figure is measured against: the published one or, where two machines of
+    /// the model differ widely, whatever between the two is nearest.
+    pub fn reference(&self) -> f64 {
+        let Some(second) = self.second_machine else { return self.published };
+        let (low, high) = (second.min(self.published), second.max(self.published));
+        if high > low * SPREAD_OF_A_RANGE {
+            self.simulated.clamp(low, high)
+        } else {
+            self.published
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -102,7 +102,7 @@ impl Comparison {
             .iter()
             .filter_map(|report| figure_beside(scenario.name(), machine, report))
             .collect();
-        let pairs = figures.iter().map(|figure| (figure.simulated, figure.published));
+        let pairs = figures.iter().map(|figure| (figure.simulated, figure.reference()));
         let log_error = (figures.len() >= 5).then(|| log_error_root_mean_square(pairs));
         let violations = variants
             .iter()
