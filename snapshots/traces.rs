@@ -4,12 +4,20 @@
 use clap::Parser;
 use scenarios::cli::Cli;
 use scenarios::verbs;
+use std::sync::{Mutex, PoisonError};
+
+/// One run at a time. `tracing` settles whether anybody listens when a place in the code is first
+/// passed; a run on another thread that passes it at that very moment, and to which nobody listens,
+/// can make it stay silent.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs a command line and holds its output against the snapshot `name`.
 fn check(name: &str, line: &str) {
     let words = ["raidbed"].into_iter().chain(line.split_whitespace());
     let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let finished = verbs::dispatch(&cli).unwrap_or_else(|error| panic!("{line}: {error:#}"));
+    drop(guard);
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(".");
     settings.set_prepend_module_to_snapshot(false);

@@ -181,7 +181,6 @@ impl<P: Platform> Job<P> {
     async fn slot(self: Rc<Self>, cpu: P::Cpu, mut buffer: Buffer) {
         while let Some(access) = self.next_access(cpu.now_ns()) {
             buffer = self.request(&cpu, access, buffer).await;
-            cpu.yield_now().await;
         }
         if self.is_last_slot() {
             self.all_requests_ended(&cpu).await;
@@ -214,6 +213,9 @@ impl<P: Platform> Job<P> {
             true => self.write(cpu, access.block_index, buffer).await,
             false => self.read(cpu, access.block_index, buffer).await,
         };
+        // The request has ended in its completion interrupt. The application takes note of it when its
+        // turn comes, and until then the request is not over for it.
+        cpu.yield_now().await;
         cpu.spend(Work::ApplicationReap).await;
         let now_ns = cpu.now_ns();
         let schedule = &self.workload().schedule;

@@ -16,6 +16,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Calls `run`, which runs the machine of `platform`, and keeps what the engine tells meanwhile.
+///
+/// Whether anybody listens is settled when a place in the code is first passed. So that no line is
+/// lost, no other thread of the process should run a machine unheard meanwhile.
 pub fn record_trace<R>(platform: &SimPlatform, run: impl FnOnce() -> R) -> (R, String) {
     let text = Arc::new(Mutex::new(String::new()));
     let layer = TextLayer { platform: platform.clone(), text: text.clone() };
@@ -96,6 +99,9 @@ mod tests {
     use raid::platform::{Cpu, Label, Platform};
     use raid::units::CpuId;
 
+    /// The two tests pass the same places in the code.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
     /// A machine with one task that says two things and has a span.
     fn simulation() -> Simulation {
         let machine = MachineFile::preset("desktop-4c").expect("a preset").nominal();
@@ -111,6 +117,7 @@ mod tests {
 
     #[test]
     fn lines_carry_time_core_and_task() {
+        let _guard = ONE_AT_A_TIME.lock().expect("the other test holds");
         let mut world = simulation();
         let (outcome, text) = record_trace(&world.platform(), || world.run());
         assert_eq!(outcome, Outcome::Done);
@@ -130,6 +137,7 @@ mod tests {
 
     #[test]
     fn listening_changes_nothing() {
+        let _guard = ONE_AT_A_TIME.lock().expect("the other test holds");
         let (mut heard, mut unheard) = (simulation(), simulation());
         record_trace(&heard.platform(), || heard.run());
         unheard.run();
