@@ -156,7 +156,7 @@ impl Simulation {
     /// Starts the contention table anew, as after a warm-up.
     pub fn reset_contention(&mut self) {
         let state = &mut *self.platform.world().state.borrow_mut();
-        state.locks.clear();
+        state.lock_counts.reset();
         state.memory.reset_counts();
     }
 }

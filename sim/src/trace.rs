@@ -16,10 +16,8 @@ impl TraceHash {
     /// Takes an event in.
     #[inline]
     pub(crate) fn fold(&mut self, time_ns: u64, what: u64) {
-        for word in [time_ns, what] {
-            let product = u128::from(self.0 ^ word) * u128::from(MULTIPLIER);
-            self.0 = (product as u64) ^ ((product >> 64) as u64) ^ word.rotate_left(32);
-        }
+        let product = u128::from(self.0 ^ time_ns) * u128::from(MULTIPLIER ^ what.rotate_left(32));
+        self.0 = (product as u64) ^ ((product >> 64) as u64) ^ time_ns;
     }
 
     pub(crate) fn value(self) -> u64 {

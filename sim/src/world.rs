@@ -32,7 +32,7 @@ pub(crate) struct State {
     pub(crate) memory: Memory,
     pub(crate) timers: Timers,
     pub(crate) drives: Drives,
-    pub(crate) locks: BTreeMap<&'static str, LockCounts>,
+    pub(crate) lock_counts: LocksByName,
     /// The task that is being polled.
     pub(crate) current: Option<TaskId>,
 }
@@ -62,7 +62,7 @@ impl World {
             memory: Memory::new(&machine),
             timers: Timers::default(),
             drives: Drives::default(),
-            locks: BTreeMap::new(),
+            lock_counts: LocksByName::default(),
             current: None,
         };
         let topology = Topology::new(machine.shape.node_of_cpu.clone());
@@ -270,8 +270,11 @@ impl State {
     /// What every lock and line suffered so far.
     pub(crate) fn contention(&self) -> ContentionTable {
         let mut table = ContentionTable::default();
-        for (name, counts) in &self.locks {
-            table.locks.insert((*name).to_owned(), counts.clone());
+        let locks = &self.lock_counts;
+        for (name, counts) in locks.names.iter().zip(&locks.counts) {
+            if counts.acquisitions > 0 {
+                table.locks.insert((*name).to_owned(), counts.clone());
+            }
         }
         let mut names: BTreeMap<u32, Vec<&'static str>> = BTreeMap::new();
         for (line, label) in self.memory.labels_by_line() {
@@ -295,6 +298,28 @@ impl State {
             }
         }
         table
+    }
+}
+
+/// What happened to the locks of each name.
+#[derive(Default)]
+pub(crate) struct LocksByName {
+    names: Vec<&'static str>,
+    pub(crate) counts: Vec<LockCounts>,
+}
+
+impl LocksByName {
+    /// Where the counts of a name are.
+    pub(crate) fn place_of(&mut self, name: &'static str) -> usize {
+        self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.names.push(name);
+            self.counts.push(LockCounts::default());
+            self.names.len() - 1
+        })
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.counts.fill(LockCounts::default());
     }
 }
 

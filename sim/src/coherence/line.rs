@@ -47,6 +47,8 @@ pub(crate) struct Line {
     /// Cores with a copy. Exactly one if `exclusive`; none if the line is in memory only.
     holders: CpuSet,
     exclusive: bool,
+    /// The core that has the line, while `exclusive`.
+    owner: u32,
     /// The node whose memory the line belongs to: that of the first core that touched it.
     home: Option<NodeId>,
     /// The cluster of the core that took the line alone last.
@@ -68,6 +70,7 @@ impl Line {
         Self {
             holders: CpuSet::new(cpu_count),
             exclusive: false,
+            owner: 0,
             home: None,
             owner_cluster: None,
             in_transit: false,
@@ -145,6 +148,7 @@ impl Line {
             if self.exclusive { rest_ns } else { transfers.shared_read_ns().min(rest_ns) };
         self.free_at_ns = now_ns + busy_ns;
         self.exclusive = self.holders.len() == 0;
+        self.owner = cpu;
         self.holders.insert(cpu);
         rest_ns
     }
@@ -159,6 +163,7 @@ impl Line {
         debug_assert!(self.in_transit);
         self.holders.reset_to(cpu);
         self.exclusive = true;
+        self.owner = cpu;
         self.in_transit = false;
         let cluster = transfers.cluster_of(cpu);
         if self.owner_cluster.replace(cluster) != Some(cluster) {
@@ -186,6 +191,9 @@ impl Line {
     fn transfer_ns(&self, request: &Request, transfers: &Transfers) -> u64 {
         let cpu = request.cpu;
         let home = self.home.unwrap_or_else(|| transfers.node_of(cpu));
+        if self.exclusive && self.owner != cpu {
+            return transfers.between_cpus_ns(self.owner, cpu, home);
+        }
         let others = self.holders.iter().filter(|holder| *holder != cpu);
         let distances_ns = others.map(|holder| transfers.between_cpus_ns(holder, cpu, home));
         if request.exclusive {
@@ -203,6 +211,9 @@ impl Line {
     }
 
     fn nearest_holder(&self, cpu: u32, transfers: &Transfers) -> Option<u32> {
+        if self.exclusive && self.owner != cpu {
+            return Some(self.owner);
+        }
         let others = self.holders.iter().filter(|holder| *holder != cpu);
         let home = self.home?;
         others.min_by_key(|holder| transfers.between_cpus_ns(*holder, cpu, home))

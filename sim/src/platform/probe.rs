@@ -9,12 +9,15 @@ use std::cell::Cell;
 pub struct SimLockProbe {
     platform: SimPlatform,
     label: Label,
+    /// Where the counts of all locks of this name are.
+    counts: usize,
     held_since_ns: Confined<Cell<u64>>,
 }
 
 impl SimLockProbe {
     pub(super) fn new(platform: SimPlatform, label: Label) -> Self {
-        Self { platform, label, held_since_ns: Confined::new(Cell::new(0)) }
+        let counts = platform.world().state.borrow_mut().lock_counts.place_of(label.name());
+        Self { platform, label, counts, held_since_ns: Confined::new(Cell::new(0)) }
     }
 }
 
@@ -39,7 +42,7 @@ impl LockProbe<SimPlatform> for SimLockProbe {
         lock.held = true;
         let wait_ns = now_ns - lock.since_ns;
         self.held_since_ns.set(now_ns);
-        let counts = state.locks.entry(self.label.name()).or_default();
+        let counts = &mut state.lock_counts.counts[self.counts];
         counts.acquisitions += 1;
         counts.contended += u64::from(contended);
         counts.wait_ns += wait_ns;
@@ -51,7 +54,7 @@ impl LockProbe<SimPlatform> for SimLockProbe {
         let hold_ns = state.now_ns - self.held_since_ns.get();
         let lock = state.tasks[current].locks.pop().expect("a lock is held");
         assert_eq!(lock.label, self.label, "locks are released in the reverse order");
-        state.locks.entry(self.label.name()).or_default().hold_ns += hold_ns;
+        state.lock_counts.counts[self.counts].hold_ns += hold_ns;
     }
 }
 
