@@ -207,7 +207,7 @@ impl Line {
         if self.holders.contains(cpu) {
             return 0;
         }
-        transfers.from_memory_ns(cpu, home)
+        transfers.memory_ns(cpu, home)
     }
 
     fn nearest_holder(&self, cpu: u32, transfers: &Transfers) -> Option<u32> {

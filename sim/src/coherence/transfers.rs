@@ -69,7 +69,7 @@ impl Transfers {
     }
 
     /// From memory at `home`, when no cache has the line.
-    pub(crate) fn from_memory_ns(&self, target: u32, home: NodeId) -> u64 {
+    pub(crate) fn memory_ns(&self, target: u32, home: NodeId) -> u64 {
         let target = self.node_of(target);
         if target == home {
             return self.line.memory_ns;
