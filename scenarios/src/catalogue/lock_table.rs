@@ -24,6 +24,7 @@ const BITS: u64 = 1_000_000;
 /// Words of the array that lie on one line of the first-level cache; the simulator is given one
 /// word for each such line.
 const LINE_BYTES: u32 = 64;
+const LINES_OF_PAGE: usize = 4096 / LINE_BYTES as usize;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
 /// Instructions between two turns, of the program compiled without optimisation for 64-bit ARM: the
 /// loop, the addresses, the calls' frames (45), and a chain of three multiplications and a division
@@ -71,13 +72,19 @@ impl Scenario for ContendedLockTable {
         let platform = world.platform();
         let shared = Arc::new(Shared::new(&platform));
         // The measured runs are so long that fetching the array from memory at first is no part of
-        // them.
-        let warmed = shared.clone();
-        platform.spawn_on(CpuId(cpus[0]), Label::new("warm-up"), move |cpu| async move {
-            for word in &warmed.array {
-                word.store(&cpu, 0, Ordering::Relaxed).await;
-            }
-        });
+        // them. A page belongs to the node of the thread that touches it first.
+        for (thread, cpu) in cpus.iter().enumerate() {
+            let warmed = shared.clone();
+            let label = Label::indexed("warm-up", thread as u32);
+            let stride = cpus.len();
+            platform.spawn_on(CpuId(*cpu), label, move |cpu| async move {
+                for page in warmed.array.chunks(LINES_OF_PAGE).skip(thread).step_by(stride) {
+                    for word in page {
+                        word.store(&cpu, 0, Ordering::Relaxed).await;
+                    }
+                }
+            });
+        }
         assert_eq!(world.run(), Outcome::Done, "the warm-up waits for nothing");
         world.reset_contention();
         let begun_ns = world.now_ns();

@@ -1,10 +1,11 @@
 //! One cache line: its holders, the transfer under way, and the queue for it.
 //!
-//! A request first travels to where the line is (`snoop_point_percent` of the transfer); until it
-//! gets there the holders go on using the line, and requests from nearer cores overtake it. When it
-//! gets there the line leaves, and nothing overtakes any more. A request that finds the line under
-//! way or moved is sent on to the new holder, which takes the second half of the way; if that one is
-//! in the same cluster, no time is lost.
+//! A request travels to where the line is (`snoop_point_percent` of the transfer) and until it gets
+//! there the holders go on using the line. The first half of the way leads to the line's home, where
+//! requests are put in order: they leave it one after the other, in the order of their arrival. Only
+//! requests from the owner's own cluster take a shorter way and overtake. When a request gets to the
+//! line, the line leaves, and nothing overtakes any more. If it moves to another cluster meanwhile,
+//! the request is sent on from the home, which takes the second half of the way again.
 
 use super::cpu_set::CpuSet;
 use super::memory::Requester;
@@ -35,11 +36,16 @@ impl Request {
     }
 }
 
-/// A request and when it reaches the line.
+/// A request on its way to the line.
 #[derive(Clone, Copy)]
 struct Travelling {
     request: Request,
+    /// When it gets to the home, where requests are put in order.
+    ordered_ns: u64,
+    /// When it gets to the line, if nothing is before it.
     reach_ns: u64,
+    /// It comes from the owner's own cluster, and not by the home.
+    is_local: bool,
 }
 
 /// One line.
@@ -51,8 +57,9 @@ pub(crate) struct Line {
     owner: u32,
     /// The node whose memory the line belongs to: that of the first core that touched it.
     home: Option<NodeId>,
-    /// The cluster of the core that took the line alone last.
+    /// The cluster of the core that took the line alone last, and since when the line is there.
     owner_cluster: Option<u32>,
+    settled_ns: u64,
     /// The line is on its way to a core that takes it alone: nobody has it.
     in_transit: bool,
     /// The directory is busy with a shared read until then.
@@ -73,6 +80,7 @@ impl Line {
             owner: 0,
             home: None,
             owner_cluster: None,
+            settled_ns: 0,
             in_transit: false,
             free_at_ns: 0,
             event_at_ns: None,
@@ -92,8 +100,40 @@ impl Line {
 
     /// A core asks for the line.
     pub(crate) fn enqueue(&mut self, request: Request, transfers: &Transfers, now_ns: u64) {
-        let reach_ns = now_ns + self.travel_ns(&request, transfers);
-        self.queue.push(Travelling { request, reach_ns });
+        let ordered_ns = now_ns + self.travel_ns(&request, transfers) / 2;
+        let travelling = Travelling { request, ordered_ns, reach_ns: 0, is_local: false };
+        self.queue.push(self.directed(travelling, transfers));
+    }
+
+    /// The way of a request to where the line is now.
+    fn directed(&self, travelling: Travelling, transfers: &Transfers) -> Travelling {
+        let request = travelling.request;
+        let travel_ns = self.travel_ns(&request, transfers);
+        let is_local = self.owner_cluster == Some(transfers.cluster_of(request.cpu));
+        let reach_ns = if is_local {
+            (request.since_ns + travel_ns).max(self.settled_ns)
+        } else {
+            travelling.ordered_ns.max(self.settled_ns) + travel_ns.div_ceil(2)
+        };
+        Travelling { is_local, reach_ns, ..travelling }
+    }
+
+    /// The request that gets to the line first, by its place in the queue: the nearest of the local
+    /// ones, or the foremost at the home.
+    fn first(&self) -> Option<usize> {
+        let (mut nearest, mut foremost) = (None::<usize>, None::<usize>);
+        for (index, travelling) in self.queue.iter().enumerate() {
+            if travelling.is_local {
+                if nearest.is_none_or(|best| travelling.reach_ns < self.queue[best].reach_ns) {
+                    nearest = Some(index);
+                }
+            } else if foremost
+                .is_none_or(|best| travelling.ordered_ns < self.queue[best].ordered_ns)
+            {
+                foremost = Some(index);
+            }
+        }
+        nearest.into_iter().chain(foremost).min_by_key(|index| self.queue[*index].reach_ns)
     }
 
     /// When a `LineFree` event has to come that is not under way yet.
@@ -101,7 +141,7 @@ impl Line {
         if self.in_transit {
             return None; // The arrival goes on with the queue.
         }
-        let first_ns = self.queue.iter().map(|travelling| travelling.reach_ns).min()?;
+        let first_ns = self.queue[self.first()?].reach_ns;
         let at_ns = first_ns.max(self.free_at_ns).max(now_ns);
         if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
             return None;
@@ -118,9 +158,8 @@ impl Line {
         if self.in_transit || self.free_at_ns > now_ns {
             return None;
         }
-        let (index, first) =
-            self.queue.iter().enumerate().min_by_key(|(_, travelling)| travelling.reach_ns)?;
-        if first.reach_ns > now_ns {
+        let index = self.first()?;
+        if self.queue[index].reach_ns > now_ns {
             return None;
         }
         Some(self.queue.remove(index).request)
@@ -167,13 +206,9 @@ impl Line {
         self.in_transit = false;
         let cluster = transfers.cluster_of(cpu);
         if self.owner_cluster.replace(cluster) != Some(cluster) {
+            self.settled_ns = now_ns;
             for index in 0..self.queue.len() {
-                // The first half of the way leads to where requests for the line are put in order;
-                // whoever is there already is sent straight on to the new owner.
-                let Travelling { request, .. } = self.queue[index];
-                let half_way_ns = self.travel_ns(&request, transfers) / 2;
-                let ordered_ns = (request.since_ns + half_way_ns).max(now_ns);
-                self.queue[index].reach_ns = ordered_ns + half_way_ns;
+                self.queue[index] = self.directed(self.queue[index], transfers);
             }
         }
         let spinners = std::mem::take(&mut self.watchers);
