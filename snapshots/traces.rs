@@ -88,6 +88,11 @@ fn comparison_of_the_lock_table() {
 }
 
 #[test]
+fn comparison_of_the_resync_lock() {
+    check("compare-raid10-resync-lock", "compare raid10-resync-lock --samples 1");
+}
+
+#[test]
 fn the_hang_as_the_hunt_reports_it() {
     check("hunt-raid10-lost-wakeup-faulty", "hunt raid10-lost-wakeup --variant faulty");
 }

@@ -36,16 +36,11 @@ impl Request {
     }
 }
 
-/// A request on its way to the line.
+/// A request on its way to the line, and when it gets to the home, where requests are put in order.
 #[derive(Clone, Copy)]
 struct Travelling {
     request: Request,
-    /// When it gets to the home, where requests are put in order.
     ordered_ns: u64,
-    /// When it gets to the line, if nothing is before it.
-    reach_ns: u64,
-    /// It comes from the owner's own cluster, and not by the home.
-    is_local: bool,
 }
 
 /// One line.
@@ -101,47 +96,38 @@ impl Line {
     /// A core asks for the line.
     pub(crate) fn enqueue(&mut self, request: Request, transfers: &Transfers, now_ns: u64) {
         let ordered_ns = now_ns + self.travel_ns(&request, transfers) / 2;
-        let travelling = Travelling { request, ordered_ns, reach_ns: 0, is_local: false };
-        self.queue.push(self.directed(travelling, transfers));
+        self.queue.push(Travelling { request, ordered_ns });
     }
 
-    /// The way of a request to where the line is now.
-    fn directed(&self, travelling: Travelling, transfers: &Transfers) -> Travelling {
-        let request = travelling.request;
-        let travel_ns = self.travel_ns(&request, transfers);
-        let is_local = self.owner_cluster == Some(transfers.cluster_of(request.cpu));
-        let reach_ns = if is_local {
-            (request.since_ns + travel_ns).max(self.settled_ns)
-        } else {
-            travelling.ordered_ns.max(self.settled_ns) + travel_ns.div_ceil(2)
-        };
-        Travelling { is_local, reach_ns, ..travelling }
-    }
-
-    /// The request that gets to the line first, by its place in the queue: the nearest of the local
-    /// ones, or the foremost at the home.
-    fn first(&self) -> Option<usize> {
-        let (mut nearest, mut foremost) = (None::<usize>, None::<usize>);
-        for (index, travelling) in self.queue.iter().enumerate() {
-            if travelling.is_local {
-                if nearest.is_none_or(|best| travelling.reach_ns < self.queue[best].reach_ns) {
-                    nearest = Some(index);
+    /// The request that gets to the line first, by its place in the queue, and when: the nearest of
+    /// those from the owner's cluster, or the foremost at the home.
+    fn first(&self, transfers: &Transfers) -> Option<(usize, u64)> {
+        let mut nearest: Option<(usize, u64)> = None;
+        let mut foremost: Option<(usize, u64)> = None;
+        for (index, Travelling { request, ordered_ns }) in self.queue.iter().enumerate() {
+            if self.owner_cluster == Some(transfers.cluster_of(request.cpu)) {
+                let travel_ns = self.travel_ns(request, transfers);
+                let reach_ns = (request.since_ns + travel_ns).max(self.settled_ns);
+                if nearest.is_none_or(|(_, best_ns)| reach_ns < best_ns) {
+                    nearest = Some((index, reach_ns));
                 }
-            } else if foremost
-                .is_none_or(|best| travelling.ordered_ns < self.queue[best].ordered_ns)
-            {
-                foremost = Some(index);
+            } else if foremost.is_none_or(|(_, best_ns)| *ordered_ns < best_ns) {
+                foremost = Some((index, *ordered_ns));
             }
         }
-        nearest.into_iter().chain(foremost).min_by_key(|index| self.queue[*index].reach_ns)
+        let foremost = foremost.map(|(index, ordered_ns)| {
+            let rest_ns = self.travel_ns(&self.queue[index].request, transfers).div_ceil(2);
+            (index, ordered_ns.max(self.settled_ns) + rest_ns)
+        });
+        nearest.into_iter().chain(foremost).min_by_key(|(_, reach_ns)| *reach_ns)
     }
 
     /// When a `LineFree` event has to come that is not under way yet.
-    pub(crate) fn event_needed(&mut self, now_ns: u64) -> Option<u64> {
+    pub(crate) fn event_needed(&mut self, transfers: &Transfers, now_ns: u64) -> Option<u64> {
         if self.in_transit {
             return None; // The arrival goes on with the queue.
         }
-        let first_ns = self.queue[self.first()?].reach_ns;
+        let (_, first_ns) = self.first(transfers)?;
         let at_ns = first_ns.max(self.free_at_ns).max(now_ns);
         if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
             return None;
@@ -151,15 +137,15 @@ impl Line {
     }
 
     /// A `LineFree` event: the request that has reached the line, if one has.
-    pub(crate) fn take_reached(&mut self, now_ns: u64) -> Option<Request> {
+    pub(crate) fn take_reached(&mut self, transfers: &Transfers, now_ns: u64) -> Option<Request> {
         if self.event_at_ns.is_some_and(|event_ns| event_ns <= now_ns) {
             self.event_at_ns = None;
         }
         if self.in_transit || self.free_at_ns > now_ns {
             return None;
         }
-        let index = self.first()?;
-        if self.queue[index].reach_ns > now_ns {
+        let (index, reach_ns) = self.first(transfers)?;
+        if reach_ns > now_ns {
             return None;
         }
         Some(self.queue.remove(index).request)
@@ -207,9 +193,6 @@ impl Line {
         let cluster = transfers.cluster_of(cpu);
         if self.owner_cluster.replace(cluster) != Some(cluster) {
             self.settled_ns = now_ns;
-            for index in 0..self.queue.len() {
-                self.queue[index] = self.directed(self.queue[index], transfers);
-            }
         }
         let spinners = std::mem::take(&mut self.watchers);
         for (task, watcher) in &spinners {

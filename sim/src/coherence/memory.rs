@@ -209,7 +209,7 @@ impl Memory {
     /// Starts the requests that have reached the line, and sees to it that the next ones will.
     pub(crate) fn serve(&mut self, now_ns: u64, line: u32) {
         let state = &mut self.lines[line as usize];
-        while let Some(mut request) = state.take_reached(now_ns) {
+        while let Some(mut request) = state.take_reached(&self.transfers, now_ns) {
             if request.linked && !state.hits(request.cpu, false) {
                 request.exclusive = false;
             }
@@ -220,7 +220,7 @@ impl Memory {
                 Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
             });
         }
-        if let Some(at_ns) = state.event_needed(now_ns) {
+        if let Some(at_ns) = state.event_needed(&self.transfers, now_ns) {
             self.scheduled.push(Scheduled::LineFree { line, at_ns });
         }
     }
