@@ -156,11 +156,12 @@ impl Line {
         debug_assert!(!self.in_transit && self.free_at_ns <= now_ns);
         let cpu = request.cpu;
         self.counts.wait_ns += now_ns - request.since_ns;
-        match self.nearest_holder(cpu, transfers) {
-            Some(source) => self.counts.add(transfers.class(source, cpu)),
+        let others = self.other_holders(cpu, transfers);
+        match &others {
+            Some(others) => self.counts.add(transfers.class(others.nearest, cpu)),
             None => self.counts.from_memory += u64::from(!self.holders.contains(cpu)),
         }
-        let transfer_ns = self.transfer_ns(request, transfers);
+        let transfer_ns = self.cost_ns(request, others, transfers);
         let rest_ns = (transfer_ns - transfers.until_snooped_ns(transfer_ns)).max(1);
         self.home.get_or_insert(transfers.node_of(cpu));
         if request.exclusive {
@@ -206,36 +207,58 @@ impl Line {
     }
 
     /// What the whole transfer to a requester takes, as the line lies now.
+    #[inline]
     fn transfer_ns(&self, request: &Request, transfers: &Transfers) -> u64 {
-        let cpu = request.cpu;
-        let home = self.home.unwrap_or_else(|| transfers.node_of(cpu));
-        if self.exclusive && self.owner != cpu {
-            return transfers.between_cpus_ns(self.owner, cpu, home);
-        }
-        let others = self.holders.iter().filter(|holder| *holder != cpu);
-        let distances_ns = others.map(|holder| transfers.between_cpus_ns(holder, cpu, home));
-        if request.exclusive {
-            // The data comes from the nearest copy, the last word from the farthest.
-            if let Some(farthest_ns) = distances_ns.max() {
-                return farthest_ns;
-            }
-        } else if let Some(nearest_ns) = distances_ns.min() {
-            return nearest_ns;
-        }
-        if self.holders.contains(cpu) {
-            return 0;
-        }
-        transfers.memory_ns(cpu, home)
+        self.cost_ns(request, self.other_holders(request.cpu, transfers), transfers)
     }
 
-    fn nearest_holder(&self, cpu: u32, transfers: &Transfers) -> Option<u32> {
-        if self.exclusive && self.owner != cpu {
-            return Some(self.owner);
+    /// The same, from the other cores that hold the line.
+    fn cost_ns(&self, request: &Request, others: Option<Others>, transfers: &Transfers) -> u64 {
+        match others {
+            // The data comes from the nearest copy, the last word from the farthest.
+            Some(others) if request.exclusive => others.farthest_ns,
+            Some(others) => others.nearest_ns,
+            None if self.holders.contains(request.cpu) => 0,
+            None => {
+                let home = self.home.unwrap_or_else(|| transfers.node_of(request.cpu));
+                transfers.memory_ns(request.cpu, home)
+            }
         }
-        let others = self.holders.iter().filter(|holder| *holder != cpu);
-        let home = self.home?;
-        others.min_by_key(|holder| transfers.between_cpus_ns(*holder, cpu, home))
     }
+
+    /// The cores besides `cpu` that hold the line, if there are any.
+    fn other_holders(&self, cpu: u32, transfers: &Transfers) -> Option<Others> {
+        let home = self.home?;
+        if self.exclusive && self.owner != cpu {
+            let nanoseconds = transfers.between_cpus_ns(self.owner, cpu, home);
+            return Some(Others {
+                nearest: self.owner,
+                nearest_ns: nanoseconds,
+                farthest_ns: nanoseconds,
+            });
+        }
+        let mut found: Option<Others> = None;
+        for holder in self.holders.iter().filter(|holder| *holder != cpu) {
+            let nanoseconds = transfers.between_cpus_ns(holder, cpu, home);
+            let others = found.get_or_insert(Others {
+                nearest: holder,
+                nearest_ns: nanoseconds,
+                farthest_ns: nanoseconds,
+            });
+            if nanoseconds < others.nearest_ns {
+                (others.nearest, others.nearest_ns) = (holder, nanoseconds);
+            }
+            others.farthest_ns = others.farthest_ns.max(nanoseconds);
+        }
+        found
+    }
+}
+
+/// The nearest and the farthest of the other cores that hold a line.
+struct Others {
+    nearest: u32,
+    nearest_ns: u64,
+    farthest_ns: u64,
 }
 
 /// How often a line moved, by how far.
