@@ -96,7 +96,8 @@ impl<P: Platform> Array<P> {
         for piece in to_repair {
             let start = (piece.at - extent.at).bytes() as usize;
             let into = &mut buffer[start..start + piece.length.bytes() as usize];
-            if let Err(cause) = self.repair(cpu, piece, into).await {
+            // Boxed, as all that is rare: a future is as large as the largest that it may wait for.
+            if let Err(cause) = Box::pin(self.repair(cpu, piece, into)).await {
                 result = result.and(unreadable(piece, cause));
             }
         }
@@ -194,24 +195,42 @@ impl<P: Platform> Array<P> {
 
     /// Waits for a piece. If the member is lost, goes on to the next copy.
     async fn finish_read(&self, cpu: &P::Cpu, read: ReadInFlight<P>) -> (PieceRead, Buffer) {
-        let ReadInFlight { candidates, may_balance, mut member, mut completion, .. } = read;
+        let ReadInFlight { candidates, may_balance, member, completion, .. } = read;
+        let done = self.member(member).wait(cpu, completion).await;
+        let buffer = done.buffer.expect("a device gives a read's buffer back");
+        let Err(cause) = done.result else { return (PieceRead::Done, buffer) };
+        if !device_is_lost(&cause) {
+            return (PieceRead::NeedsRepair, buffer);
+        }
+        Box::pin(self.read_elsewhere(cpu, &candidates, may_balance, (member, cause), buffer)).await
+    }
+
+    /// Reads a piece from one copy after the other, after the member `lost` failed to give it.
+    async fn read_elsewhere(
+        &self,
+        cpu: &P::Cpu,
+        candidates: &[Location],
+        may_balance: bool,
+        lost: (MemberIndex, IoError),
+        mut buffer: Buffer,
+    ) -> (PieceRead, Buffer) {
+        let (mut member, mut cause) = lost;
         let mut tried: SmallVec<[MemberIndex; 4]> = SmallVec::new();
         loop {
-            let done = self.member(member).wait(cpu, completion).await;
-            let buffer = done.buffer.expect("a device gives a read's buffer back");
-            let Err(cause) = done.result else { return (PieceRead::Done, buffer) };
-            if !device_is_lost(&cause) {
-                return (PieceRead::NeedsRepair, buffer);
-            }
             // Whether it could be spared or not: another copy may still have the piece.
             self.fail_member(cpu, member, &cause).await;
             tried.push(member);
-            match self.choose(cpu, &candidates, &tried, may_balance).await {
-                None => return (PieceRead::Unreadable(cause), buffer),
-                Some(location) => {
-                    member = location.member;
-                    completion = self.submit_read(cpu, location, buffer).await;
-                }
+            let Some(location) = self.choose(cpu, candidates, &tried, may_balance).await else {
+                return (PieceRead::Unreadable(cause), buffer);
+            };
+            member = location.member;
+            let completion = self.submit_read(cpu, location, buffer).await;
+            let done = self.member(member).wait(cpu, completion).await;
+            buffer = done.buffer.expect("a device gives a read's buffer back");
+            match done.result {
+                Ok(()) => return (PieceRead::Done, buffer),
+                Err(error) if !device_is_lost(&error) => return (PieceRead::NeedsRepair, buffer),
+                Err(error) => cause = error,
             }
         }
     }
@@ -222,7 +241,7 @@ impl<P: Platform> Array<P> {
         let WriteInFlight { piece, member, completion } = write;
         let done = self.member(member).wait(cpu, completion).await;
         let Err(cause) = done.result else { return Ok(()) };
-        if self.fail_member(cpu, member, &cause).await {
+        if Box::pin(self.fail_member(cpu, member, &cause)).await {
             return Ok(());
         }
         // Other copies may have taken it: let reads stay with one of them.

@@ -164,7 +164,7 @@ impl<P: Platform> CountingBarrier<P> {
             false
         });
         if !entered.await {
-            self.wait_for_lowering(cpu).await;
+            Box::pin(self.wait_for_lowering(cpu)).await;
         }
     }
 
