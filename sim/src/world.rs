@@ -243,9 +243,8 @@ impl State {
     }
 
     fn line_arrived(&mut self, line: u32, cpu: u32) {
-        let spinners = self.memory.arrive(self.now_ns, line, cpu);
-        for (spinner, _) in spinners {
-            self.tasks[spinner].step = Step::Line { line, exclusive: false };
+        for (spinner, _) in self.memory.arrive(self.now_ns, line, cpu) {
+            self.tasks[*spinner].step = Step::Line { line, exclusive: false };
         }
         self.memory.serve(self.now_ns, line);
         self.schedule_memory();
@@ -253,11 +252,10 @@ impl State {
 
     fn store_arrived(&mut self, cpu: u32) {
         let line = self.memory.first_store_line(cpu);
-        let spinners = self.memory.arrive(self.now_ns, line, cpu);
-        self.memory.store_arrived(self.now_ns, cpu);
-        for (spinner, _) in spinners {
-            self.tasks[spinner].step = Step::Line { line, exclusive: false };
+        for (spinner, _) in self.memory.arrive(self.now_ns, line, cpu) {
+            self.tasks[*spinner].step = Step::Line { line, exclusive: false };
         }
+        self.memory.store_arrived(self.now_ns, cpu);
         self.memory.serve(self.now_ns, line);
         self.schedule_memory();
         if let Some(id) = self.cores.take_draining(cpu) {

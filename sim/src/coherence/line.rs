@@ -179,13 +179,15 @@ impl Line {
         rest_ns
     }
 
-    /// The line has arrived at a core that has it alone now. The spinners whose copies are gone.
+    /// The line has arrived at a core that has it alone now. The spinners whose copies are gone ask
+    /// again; `spinners` is filled with them.
     pub(crate) fn arrive(
         &mut self,
         cpu: u32,
         transfers: &Transfers,
         now_ns: u64,
-    ) -> Vec<(TaskId, u32)> {
+        spinners: &mut Vec<(TaskId, u32)>,
+    ) {
         debug_assert!(self.in_transit);
         self.holders.reset_to(cpu);
         self.exclusive = true;
@@ -195,11 +197,11 @@ impl Line {
         if self.owner_cluster.replace(cluster) != Some(cluster) {
             self.settled_ns = now_ns;
         }
-        let spinners = std::mem::take(&mut self.watchers);
-        for (task, watcher) in &spinners {
+        spinners.clear();
+        std::mem::swap(spinners, &mut self.watchers);
+        for (task, watcher) in spinners {
             self.enqueue(Request::of_read(*task, *watcher, now_ns), transfers, now_ns);
         }
-        spinners
     }
 
     fn travel_ns(&self, request: &Request, transfers: &Transfers) -> u64 {
@@ -238,7 +240,10 @@ impl Line {
             });
         }
         let mut found: Option<Others> = None;
-        for holder in self.holders.iter().filter(|holder| *holder != cpu) {
+        self.holders.for_each(|holder| {
+            if holder == cpu {
+                return;
+            }
             let nanoseconds = transfers.between_cpus_ns(holder, cpu, home);
             let others = found.get_or_insert(Others {
                 nearest: holder,
@@ -249,7 +254,7 @@ impl Line {
                 (others.nearest, others.nearest_ns) = (holder, nanoseconds);
             }
             others.farthest_ns = others.farthest_ns.max(nanoseconds);
-        }
+        });
         found
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Memory {
     lines: Vec<Line>,
     words: Vec<WordState>,
     store_buffers: Vec<StoreBuffer>,
+    /// Those that the last arrival has woken. Kept for its memory.
+    spinners: Vec<(TaskId, u32)>,
     /// Collected here and carried out by the executor.
     pub(crate) scheduled: Vec<Scheduled>,
 }
@@ -95,6 +97,7 @@ impl Memory {
             lines: Vec::new(),
             words: Vec::new(),
             store_buffers: (0..cpu_count).map(|_| StoreBuffer::default()).collect(),
+            spinners: Vec::new(),
             scheduled: Vec::new(),
         }
     }
@@ -225,10 +228,12 @@ impl Memory {
         }
     }
 
-    /// The line has arrived at a core that has it alone now. The spinners that lost their copies;
-    /// they have asked again.
-    pub(crate) fn arrive(&mut self, now_ns: u64, line: u32, cpu: u32) -> Vec<(TaskId, u32)> {
-        self.lines[line as usize].arrive(cpu, &self.transfers, now_ns)
+    /// The line has arrived at a core that has it alone now. The spinners that lost their copies, and
+    /// their cores; they have asked again.
+    pub(crate) fn arrive(&mut self, now_ns: u64, line: u32, cpu: u32) -> &[(TaskId, u32)] {
+        let state = &mut self.lines[line as usize];
+        state.arrive(cpu, &self.transfers, now_ns, &mut self.spinners);
+        &self.spinners
     }
 
     /// Lets a spinning task wait for the invalidation of its copy. The line; none if it has no copy

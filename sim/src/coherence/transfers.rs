@@ -5,8 +5,8 @@ use raid::units::NodeId;
 
 /// The costs of a machine's lines, by where source, target and home lie.
 pub(crate) struct Transfers {
-    cluster_of_cpu: Vec<u32>,
-    node_of_cpu: Vec<NodeId>,
+    /// Cluster and node of each core.
+    places: Vec<(u32, NodeId)>,
     node_count: usize,
     line: LineCosts,
     /// Nanoseconds, by source node, target node and home node.
@@ -44,8 +44,7 @@ impl Transfers {
             }
         }
         Self {
-            cluster_of_cpu: shape.cluster_of_cpu.clone(),
-            node_of_cpu: shape.node_of_cpu.clone(),
+            places: shape.cluster_of_cpu.iter().copied().zip(shape.node_of_cpu.clone()).collect(),
             node_count,
             line: machine.line.clone(),
             between_nodes_ns,
@@ -55,12 +54,13 @@ impl Transfers {
     }
 
     /// From one core's cache to another's, for a line whose memory is at `home`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn between_cpus_ns(&self, source: u32, target: u32, home: NodeId) -> u64 {
-        if self.cluster_of(source) == self.cluster_of(target) {
+        let (source_cluster, source) = self.places[source as usize];
+        let (target_cluster, target) = self.places[target as usize];
+        if source_cluster == target_cluster {
             return self.line.cluster_ns;
         }
-        let (source, target) = (self.node_of(source), self.node_of(target));
         if source == target {
             return self.line.node_ns;
         }
@@ -96,11 +96,11 @@ impl Transfers {
     }
 
     pub(crate) fn cluster_of(&self, cpu: u32) -> u32 {
-        self.cluster_of_cpu[cpu as usize]
+        self.places[cpu as usize].0
     }
 
     pub(crate) fn node_of(&self, cpu: u32) -> NodeId {
-        self.node_of_cpu[cpu as usize]
+        self.places[cpu as usize].1
     }
 
     /// The part of a transfer until the old holders lose the line.
