@@ -30,6 +30,7 @@ mod tasks;
 mod timers;
 mod topology;
 mod transfer;
+mod users;
 mod waker;
 mod words;
 mod workers;

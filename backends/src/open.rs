@@ -3,6 +3,7 @@
 
 use crate::file::{Access, Geometry, OpenFile};
 use crate::notice::notice;
+use crate::users::is_used_elsewhere;
 use raid::buffer::BUFFER_ALIGNMENT_BYTES;
 use raid::units::{SECTOR_BYTES, Sectors};
 use rustix::fs::{
@@ -45,7 +46,7 @@ pub enum OpenError {
         /// What was asked for.
         path: PathBuf,
     },
-    /// Mounted, part of an array, or opened by somebody who wants it alone.
+    /// Mounted, even through a loop device, part of an array, or opened for writing by somebody else.
     #[error("{}: in use (mounted, a member of something, or opened by another process)", path.display())]
     InUse {
         /// What was asked for.
@@ -107,6 +108,9 @@ pub(crate) fn open_existing(path: &Path, access: Access) -> Result<OpenFile, Ope
     let exclusive = kind == FileType::BlockDevice && access == Access::ReadWrite;
     let flags = mode | if exclusive { OFlags::EXCL } else { OFlags::empty() };
     let (fd, direct) = open_direct(path, flags)?;
+    if kind == FileType::RegularFile && access == Access::ReadWrite && is_used_elsewhere(&fd) {
+        return Err(OpenError::InUse { path: path.to_owned() });
+    }
     finish(path, fd, access, direct)
 }
 

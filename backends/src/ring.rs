@@ -211,6 +211,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        // The kernel takes a ring apart some time after it was closed, seconds later even, and would
+        // keep the files open until then. Failure leaves it at that.
+        let _ = self.ring.submitter().unregister_files();
         if self.bell_armed {
             // Only after a failure to drain: the kernel may still write there.
             std::mem::forget(std::mem::take(&mut self.bell_count));

@@ -105,6 +105,26 @@ fn a_file_has_one_writer_until_it_is_closed() {
 }
 
 #[test]
+fn a_machine_that_has_ended_keeps_no_file_open() {
+    let directory = directory();
+    let path = numbered_file(directory.path());
+    // A new opening finds out at once if the kernel still has the old one open for writing.
+    for _ in 0..3 {
+        let device =
+            RealDevice::open_existing(&path, Access::ReadWrite).expect("nobody has it open");
+        let machine = machine();
+        let used = device.clone();
+        machine.block_on(CpuId(0), move |cpu| async move {
+            let io = Io::Read { at: Sector(8), into: Buffer::zeroed(BLOCK_BYTES) };
+            let done = used.submit(&cpu, io).await.await;
+            assert_eq!(done.result, Ok(()));
+        });
+        drop(machine);
+        drop(device);
+    }
+}
+
+#[test]
 fn a_device_opened_for_reading_takes_no_write() {
     let directory = directory();
     let path = numbered_file(directory.path());

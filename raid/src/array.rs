@@ -6,8 +6,9 @@
 //! - A write that succeeds is on every member that serves its sectors. If one of them did not take
 //!   it, that member is recorded as failed before the caller learns of the success, so no later read
 //!   goes there.
-//! - After a write that fails, its sectors hold old or new data, sector by sector. Until the next
-//!   resync has passed them, reads stay with one copy, so they do not change from read to read.
+//! - After a write that fails, its sectors hold old or new data, sector by sector. Until a
+//!   resync has made the copies agree, reads stay with one copy, so they do not change from read to
+//!   read.
 //! - Two writes under way at once over the same sectors have no order, as on any drive. As in md,
 //!   they are not serialised: the copies of those sectors may end up different and reads may see
 //!   either, until they are written again or a resync has passed. Whoever lets writes race over the

@@ -8,6 +8,7 @@ use crate::quantity::ByteCount;
 use backends::{Access, OpenError, RealDevice};
 use raid::units::{SECTOR_BYTES, Sectors};
 use std::fmt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -134,13 +135,39 @@ fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveError> {
             }
             _ => {}
         }
-        let same = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if seen.contains(&same) {
+        let identity = Identity::of(path);
+        if seen.contains(&identity) {
             return Err(DriveError::Twice(path.clone()));
         }
-        seen.push(same);
+        seen.push(identity);
     }
     Ok(())
+}
+
+/// What makes two paths the same drive, whatever links and device nodes lead there.
+#[derive(PartialEq, Eq)]
+enum Identity {
+    File {
+        device: u64,
+        inode: u64,
+    },
+    Device {
+        number: u64,
+    },
+    /// Nothing is there yet.
+    Missing(PathBuf),
+}
+
+impl Identity {
+    fn of(path: &Path) -> Self {
+        match path.metadata() {
+            Ok(found) if found.file_type().is_block_device() => {
+                Self::Device { number: found.rdev() }
+            }
+            Ok(found) => Self::File { device: found.dev(), inode: found.ino() },
+            Err(_) => Self::Missing(path.to_owned()),
+        }
+    }
 }
 
 fn sectors(size: ByteCount) -> Result<Sectors, DriveError> {
@@ -216,7 +243,11 @@ mod tests {
         let path = directory.path().join("drive");
         std::fs::write(&path, vec![0; 8192]).expect("writes");
         let other_way = directory.path().join(".").join("drive");
-        check(&[path, other_way], READ, "named twice");
+        let link = directory.path().join("link");
+        std::fs::hard_link(&path, &link).expect("linked");
+        for other in [other_way, link] {
+            check(&[path.clone(), other], READ, "named twice");
+        }
     }
 
     #[test]

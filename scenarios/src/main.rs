@@ -4,14 +4,21 @@
 use clap::Parser;
 use scenarios::cli::Cli;
 use scenarios::verbs::{self, Verdict};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match verbs::dispatch(&Cli::parse()) {
         Ok(finished) => {
+            let mut out = std::io::stdout().lock();
+            let printed = out.write_all(finished.output.as_bytes()).and_then(|()| out.flush());
             // A reader that closes the pipe early, such as `head`, is no failure of ours.
-            let _ = std::io::stdout().lock().write_all(finished.output.as_bytes());
+            if let Err(error) = printed
+                && error.kind() != ErrorKind::BrokenPipe
+            {
+                eprintln!("raidbed: cannot print the result: {error}");
+                return ExitCode::from(2);
+            }
             match finished.verdict {
                 Verdict::Held => ExitCode::SUCCESS,
                 Verdict::Violated => ExitCode::from(1),

@@ -51,12 +51,12 @@ impl<P: Platform> Target<P> {
         match self {
             Target::Array(array) => {
                 let done = array.read(cpu, at, into).await;
-                (done.result.map_err(|error| error.to_string()), done.buffer)
+                (done.result.map_err(in_words), done.buffer)
             }
             Target::Raw(device) => {
                 let done = device.submit(cpu, Io::Read { at, into }).await.await;
                 let buffer = done.buffer.expect("a read gives its buffer back");
-                (done.result.map_err(|error| error.to_string()), buffer)
+                (done.result.map_err(in_words), buffer)
             }
         }
     }
@@ -65,13 +65,17 @@ impl<P: Platform> Target<P> {
     pub async fn write(&self, cpu: &P::Cpu, at: Sector, data: SharedBuffer) -> Result<(), String> {
         let durability = Durability::Cached;
         match self {
-            Target::Array(array) => {
-                array.write(cpu, at, data, durability).await.map_err(|error| error.to_string())
-            }
+            Target::Array(array) => array.write(cpu, at, data, durability).await.map_err(in_words),
             Target::Raw(device) => {
                 let io = Io::Write { at, data, durability };
-                device.submit(cpu, io).await.await.result.map_err(|error| error.to_string())
+                device.submit(cpu, io).await.await.result.map_err(in_words)
             }
         }
     }
+}
+
+/// An error with its causes.
+fn in_words(error: impl std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }

@@ -264,3 +264,25 @@ fn the_sound_variant_survives_a_hunt() {
     assert_eq!(hunt.status.code(), Some(0), "{hunt:?}");
     assert_eq!(hunt.stdout, b"raid10-lost-wakeup fixed: held for 3000 seeds\n");
 }
+
+#[test]
+fn a_result_that_cannot_be_printed_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut raidbed = Command::new(env!("CARGO_BIN_EXE_raidbed"));
+    let output = raidbed.arg("list").stdout(full).output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot print"), "{output:?}");
+}
+
+#[test]
+fn a_machine_file_may_have_any_name() {
+    let directory = scratch();
+    std::fs::write(directory.path().join("mine"), "name = 3\n").expect("written");
+    check_refused(directory.path(), "machine show mine", &["mine:1", "`name`"]);
+}
+
+#[test]
+fn verifying_more_than_can_be_remembered_is_refused() {
+    let line = "bench memory:10T memory:10T --rw randrw --verify --runtime 10ms";
+    check_refused(scratch().path(), line, &["67108864 blocks", "--size"]);
+}

@@ -31,6 +31,14 @@ struct Copy {
     contents: Result<Buffer, IoError>,
 }
 
+/// What came of writing the truth to the copies of a piece.
+struct Spread {
+    truth: SharedBuffer,
+    written: Sectors,
+    /// As in [`Reconciled`].
+    unsettled: bool,
+}
+
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reconciled {
@@ -40,6 +48,9 @@ pub(super) struct Reconciled {
     pub(super) written: Sectors,
     /// Sectors of which no copy could be read.
     pub(super) unreadable: Sectors,
+    /// Whether some copies may still differ: none could be read, or one did not take the truth and
+    /// could not be spared.
+    pub(super) unsettled: bool,
 }
 
 impl<P: Platform> Array<P> {
@@ -61,7 +72,7 @@ impl<P: Platform> Array<P> {
             let copies = self.submit_copies(cpu, unit).await;
             let copies = self.wait_for_copies(cpu, copies).await;
             match self.spread_truth(cpu, unit, copies).await {
-                Ok((truth, _)) => {
+                Ok(Spread { truth, .. }) => {
                     let start = (unit.at - piece.at).bytes() as usize;
                     cpu.spend(Work::Copy(unit.length.bytes())).await;
                     into[start..start + truth.len()].copy_from_slice(&truth);
@@ -104,6 +115,7 @@ impl<P: Platform> Array<P> {
             sum.checked = sum.checked + part.checked;
             sum.written = sum.written + part.written;
             sum.unreadable = sum.unreadable + part.unreadable;
+            sum.unsettled |= part.unsettled;
         }
         sum
     }
@@ -114,10 +126,13 @@ impl<P: Platform> Array<P> {
             return Reconciled::default();
         }
         match self.spread_truth(cpu, piece, copies).await {
-            Ok((_, written)) => {
-                Reconciled { checked: piece.length, written, ..Reconciled::default() }
+            Ok(Spread { written, unsettled, .. }) => {
+                Reconciled { checked: piece.length, written, unsettled, ..Reconciled::default() }
             }
-            Err(_) => Reconciled { unreadable: piece.length, ..Reconciled::default() },
+            Err(_) => {
+                let unreadable = piece.length;
+                Reconciled { unreadable, unsettled: true, ..Reconciled::default() }
+            }
         }
     }
 
@@ -139,19 +154,19 @@ impl<P: Platform> Array<P> {
     }
 
     /// Writes the first copy that could be read to all that differ from it or could not be read.
-    /// The truth, and how many sectors were written.
     async fn spread_truth(
         &self,
         cpu: &P::Cpu,
         piece: Extent,
         mut copies: Vec<Copy>,
-    ) -> Result<(SharedBuffer, Sectors), IoError> {
+    ) -> Result<Spread, IoError> {
         let Some(first) = copies.iter().position(|copy| copy.contents.is_ok()) else {
             let last = copies.pop().expect("some member that holds the piece is never failed");
             return Err(last.contents.expect_err("no copy was read"));
         };
         let truth = copies.remove(first).contents.expect("it was read").into_shared();
         let mut written = Sectors(0);
+        let mut unsettled = false;
         for Copy { location, contents } in copies {
             if let Ok(contents) = &contents {
                 cpu.spend(Work::Copy(piece.length.bytes())).await;
@@ -164,7 +179,7 @@ impl<P: Platform> Array<P> {
             let member = self.member(location.member);
             let completion = member.submit(cpu, io).await;
             if let Err(cause) = member.wait(cpu, completion).await.result {
-                self.fail_member(cpu, location.member, &cause).await;
+                unsettled |= !self.fail_member(cpu, location.member, &cause).await;
                 continue;
             }
             written = written + piece.length;
@@ -174,7 +189,7 @@ impl<P: Platform> Array<P> {
                 Err(cause) => tracing::info!(member, at, sectors, %cause, "read error repaired"),
             }
         }
-        Ok((truth, written))
+        Ok(Spread { truth, written, unsettled })
     }
 
     fn repair_unit(&self) -> Sectors {

@@ -95,14 +95,20 @@ impl<P: Platform> Array<P> {
             windows.push((window, pieces));
         }
         for (window, pieces) in windows {
+            let mut unsettled = false;
             for copies in pieces {
                 let done = self.reconcile(cpu, copies).await;
                 report.sectors_checked = report.sectors_checked + done.checked;
                 report.sectors_written = report.sectors_written + done.written;
                 report.sectors_unreadable = report.sectors_unreadable + done.unreadable;
+                unsettled |= done.unsettled;
             }
             // Before the barrier falls: a write that fails afterwards has to be believed.
-            self.trust_again(cpu, window).await;
+            if unsettled {
+                self.distrust_from(cpu, window.at).await;
+            } else {
+                self.trust_again(cpu, window).await;
+            }
             self.barrier.lower(cpu).await;
         }
         self.claims.release(cpu, batch).await;

@@ -102,6 +102,58 @@ fn until_a_resync_has_passed_reads_stay_with_the_first_copy() {
     assert!(mirrors_agree(&rig));
 }
 
+/// Several cores read one sector over and over, and all see the same.
+fn readers_agree(rig: &mut Rig, sector: u64) {
+    let first = rig.read(sector, 1).expect("a copy can be read");
+    for cpu in 0..4 {
+        let first = first.clone();
+        rig.spawn(cpu, "reader", async move |cpu, array| {
+            for _ in 0..20 {
+                let tags = read_tags(&cpu, &array, sector, 1).await;
+                assert_eq!(tags.as_ref(), Ok(&first), "reads stay with one copy");
+            }
+        });
+    }
+    rig.run(async |_, _| {});
+}
+
+#[test]
+fn a_copy_that_did_not_take_the_truth_and_cannot_be_spared_is_not_read() {
+    for distrusted in [true, false] {
+        // Chunks 0, 1, 2 lie on the members 0 and 1, 2 and 0, 1 and 2.
+        let mut rig = Rig::new(&[64; 3], 2, Tuning::default(), 1);
+        rig.drives[2].state().gone_after = Some(0);
+        rig.write(8, &[1]).expect("member 0 has it");
+        assert_eq!(rig.failed(), [2]);
+        overwrite(&rig, 1, 3);
+        rig.drives[1].state().unwritable.extend(0..8);
+        rig.run(async move |cpu, array| {
+            if distrusted {
+                array.distrust_copies(&cpu).await;
+            }
+            array.resync(&cpu, SMALL_WINDOWS).await.expect("no flush fails");
+        });
+        assert_eq!(rig.failed(), [2]);
+        // The drive takes some sectors of a write that fails: the wrong one must not be among them.
+        overwrite(&rig, 1, 3);
+        readers_agree(&mut rig, 3);
+    }
+}
+
+#[test]
+fn where_no_copy_could_be_read_reads_stay_with_one_copy() {
+    let mut rig = Rig::new(&[64, 64], 2, Tuning::default(), 5);
+    overwrite(&rig, 1, 3);
+    // Of the page of sector 3 neither copy can be read as a whole.
+    rig.drives[0].state().bad_sectors.insert(1);
+    rig.drives[1].state().bad_sectors.insert(5);
+    rig.run(async |cpu, array| {
+        array.distrust_copies(&cpu).await;
+        array.resync(&cpu, SMALL_WINDOWS).await.expect("no flush fails");
+    });
+    readers_agree(&mut rig, 3);
+}
+
 #[test]
 fn one_resync_runs_at_a_time() {
     let mut refused = 0;

@@ -52,6 +52,9 @@ struct Ran {
 /// Memory that all requests together may use.
 const BUFFER_BYTES_MAX: u64 = 8 << 30;
 
+/// Blocks of which the jobs may remember what was written: up to 21 bytes each, so 1.4 GB.
+const VERIFIED_BLOCKS_MAX: u64 = 64 << 20;
+
 pub(super) fn bench(arguments: &BenchArguments, json: bool) -> Result<Finished> {
     let names = check(arguments)?;
     let permitted = Use {
@@ -121,6 +124,12 @@ fn workload(target: &Target<RealPlatform>, arguments: &BenchArguments) -> Result
     ensure!(bs.0.is_multiple_of(unit), "--bs of {bs} is no multiple of the drives' block, {unit}");
     let jobs = u64::from(arguments.numjobs);
     let blocks_of_job = size.0 / bs.0 / jobs;
+    let blocks = size.0 / bs.0;
+    ensure!(
+        !arguments.verify || blocks <= VERIFIED_BLOCKS_MAX,
+        "--verify keeps account of {VERIFIED_BLOCKS_MAX} blocks at most, and {size} have {blocks} \
+         of {bs}; give a smaller --size"
+    );
     // A verified block takes one request at a time, so each job needs one block for each slot.
     let needed = if arguments.verify { u64::from(arguments.iodepth) } else { 1 };
     if blocks_of_job < needed {
@@ -218,12 +227,16 @@ fn report(
     arguments: &BenchArguments,
     ran: Ran,
 ) -> Result<Report> {
-    let mut mismatches = Vec::new();
+    let (mut mismatches, mut errors) = (Vec::new(), Vec::new());
     for failure in ran.outcome.failures {
         match failure {
-            Failure::Io(error) => bail!("{error}"),
+            Failure::Io(error) => errors.push(error),
             Failure::Mismatch(mismatch) => mismatches.push(mismatch.to_string()),
         }
+    }
+    // Wrong data in one job is the worse news, whatever stopped the others.
+    if let (Some(error), true) = (errors.first(), mismatches.is_empty()) {
+        bail!("{error}");
     }
     let statistics = &ran.outcome.statistics;
     Ok(Report {

@@ -102,13 +102,17 @@ impl MachineFile {
         PRESETS.iter().map(described).collect()
     }
 
-    /// What a person means by `name_or_path`: a preset, unless it looks like a path.
+    /// What a person means by `name_or_path`: a preset, unless it looks like a path or is no preset's
+    /// name but a file's.
     ///
     /// # Errors
     /// As [`preset`](Self::preset) or [`read`](Self::read).
     pub fn open(name_or_path: &str) -> Result<Self, MachineFileError> {
         let path = Path::new(name_or_path);
-        if path.components().count() > 1 || path.extension().is_some() || path.is_absolute() {
+        let looks_like_path =
+            path.components().count() > 1 || path.extension().is_some() || path.is_absolute();
+        let is_preset = PRESETS.iter().any(|(name, _)| *name == name_or_path);
+        if looks_like_path || (!is_preset && path.is_file()) {
             Self::read(path)
         } else {
             Self::preset(name_or_path)
