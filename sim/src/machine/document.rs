@@ -178,6 +178,30 @@ impl<'a> Table<'a> {
         Ok(Placed { value: Sourced { low, value, high, source }, key: self.dotted(name), span })
     }
 
+    /// What the word under `name` stands for among the `known` ones, with the word and its source.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        name: &str,
+        known: &[(&'static str, T)],
+    ) -> Result<(T, &'static str, String), MachineFileError> {
+        const EXPECTED: &str = "{ value = \"…\", source = \"…\" }";
+        if let DeValue::String(_) = self.entry(name, EXPECTED)?.get_ref() {
+            return Err(self.error_of(name, Problem::NoSource));
+        }
+        let fields = self.sourced_table(name, EXPECTED)?;
+        fields.refuse_unknown(&["value", "source"])?;
+        let source = fields.text("source")?.value.to_owned();
+        let word = fields.text("value")?;
+        match known.iter().find(|(known_word, _)| *known_word == word.value) {
+            Some((known_word, meaning)) => Ok((*meaning, known_word, source)),
+            None => {
+                let words: Vec<_> = known.iter().map(|(word, _)| format!("`{word}`")).collect();
+                let problem = Problem::UnknownWord { known: words.join(" or ") };
+                Err(self.document.error_at(&word, problem))
+            }
+        }
+    }
+
     /// The matrix under `name`, with its source. The rows may differ in length.
     pub(super) fn matrix(&self, name: &str) -> Result<(Placed<Matrix>, String), MachineFileError> {
         const EXPECTED: &str = "{ value = [[…], …], source = \"…\" }";

@@ -73,8 +73,8 @@ pub enum Problem {
         /// What is there.
         found: &'static str,
     },
-    /// A bare number, or one whose source is missing or empty.
-    #[error("has no source: say where the number is from, as in {{ value = …, source = \"…\" }}")]
+    /// A bare value, or one whose source is missing or empty.
+    #[error("has no source: say where the value is from, as in {{ value = …, source = \"…\" }}")]
     NoSource,
     /// An empty or overlong text, or one with control characters.
     #[error("expected 1 to {limit} printable characters")]
@@ -93,6 +93,12 @@ pub enum Problem {
         maximum: u64,
         /// The unit with a space before it, or nothing.
         unit: String,
+    },
+    /// A word that stands for nothing here.
+    #[error("unknown word; expected {known}")]
+    UnknownWord {
+        /// Those that stand for something.
+        known: String,
     },
     /// Half a range.
     #[error("a range needs both `low` and `high`")]

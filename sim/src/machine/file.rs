@@ -5,7 +5,10 @@
 
 use super::document::{Document, FILE_BYTES_MAX, Sourced, Table};
 use super::error::{MachineFileError, Problem, nearest};
-use super::keys::{NUMBER_KEYS, REMOTE_TABLE, TABLES, TRANSFER_BOUNDS_NS, unit_of};
+use super::keys::{
+    ATOMICS_KEY, ATOMICS_TABLE, ATOMICS_WORDS, NUMBER_KEYS, REMOTE_TABLE, TABLES,
+    TRANSFER_BOUNDS_NS, unit_of,
+};
 use super::model::{
     Atomics, CoreCosts, DriveModel, LatencyQuantiles, LineCosts, Machine, SchedulerCosts, Shape,
     SoftwareCosts,
@@ -27,6 +30,7 @@ pub struct MachineFile {
     pub(super) facts: Vec<Fact>,
     pub(super) numbers: Vec<Number>,
     shape: Shape,
+    atomics: Atomics,
 }
 
 /// Which end of a number's range, or the value between.
@@ -145,7 +149,8 @@ impl MachineFile {
         root.refuse_unknown(&known_keys(""))?;
         let name = root.text("name")?.value.to_owned();
         let description = root.text("description")?.value.to_owned();
-        let shape = shape::read(document, &root.table("shape")?)?;
+        let mut shape = shape::read(document, &root.table("shape")?)?;
+        let atomics = read_atomics(&find_table(&root, ATOMICS_TABLE)?, &mut shape.facts)?;
         let mut numbers = Vec::new();
         for path in &TABLES[1..] {
             let table = find_table(&root, path)?;
@@ -159,7 +164,7 @@ impl MachineFile {
             }
         }
         let CheckedShape { shape, facts, .. } = shape;
-        Ok(Self { text: text.to_owned(), name, description, facts, numbers, shape })
+        Ok(Self { text: text.to_owned(), name, description, facts, numbers, shape, atomics })
     }
 
     /// What the file calls the machine.
@@ -214,7 +219,7 @@ impl MachineFile {
     }
 
     fn machine(&self, level: impl Fn(&Number) -> u64) -> Machine {
-        let mut machine = unset_machine(self.name.clone(), self.shape.clone());
+        let mut machine = unset_machine(self.name.clone(), self.shape.clone(), self.atomics);
         for number in &self.numbers {
             match number.target {
                 Target::Key(index) => (NUMBER_KEYS[index].set)(&mut machine, level(number)),
@@ -240,12 +245,26 @@ fn known_keys(path: &str) -> Vec<&'static str> {
         "" if !table.contains('.') => Some(*table),
         _ => table.strip_prefix(path)?.strip_prefix('.'),
     });
-    let texts: &[&str] = if path.is_empty() { &["name", "description"] } else { &[] };
+    let texts: &[&str] = match path {
+        "" => &["name", "description"],
+        ATOMICS_TABLE => &[ATOMICS_KEY],
+        _ => &[],
+    };
     texts.iter().copied().chain(numbers).chain(tables).collect()
 }
 
 fn find_table<'a>(root: &Table<'a>, path: &str) -> Result<Table<'a>, MachineFileError> {
     path.split('.').try_fold(root.clone(), |table, name| table.table(name))
+}
+
+/// How the cores change words, which is also noted among the facts to show.
+fn read_atomics(core: &Table<'_>, facts: &mut Vec<Fact>) -> Result<Atomics, MachineFileError> {
+    // Before the key itself: a misspelt one is told as such, not as missing.
+    core.refuse_unknown(&known_keys(ATOMICS_TABLE))?;
+    let (atomics, word, source) = core.choice(ATOMICS_KEY, &ATOMICS_WORDS)?;
+    let key = format!("{ATOMICS_TABLE}.{ATOMICS_KEY}");
+    facts.push(Fact { key, text: word.to_owned(), source });
+    Ok(atomics)
 }
 
 fn read_numbers(
@@ -320,13 +339,13 @@ fn check_quantiles(table: &Table<'_>, numbers: &[Number]) -> Result<(), MachineF
 }
 
 /// A machine whose numbers are all still to be set.
-fn unset_machine(name: String, shape: Shape) -> Machine {
+fn unset_machine(name: String, shape: Shape, atomics: Atomics) -> Machine {
     let latency = LatencyQuantiles { minimum_ns: 0, median_ns: 0, p99_ns: 0, maximum_ns: 0 };
     Machine {
         name,
         shape,
         core: CoreCosts {
-            atomics: Atomics::SingleInstruction,
+            atomics,
             instruction_ps: 0,
             load_hit_ns: 0,
             rmw_hit_ns: 0,

@@ -1,8 +1,9 @@
-//! The numbers that a machine file holds: where each stands, what is sane, where it goes.
+//! The numbers and words that a machine file holds: where each stands, what is sane, where it goes.
 //!
-//! This table is the only list of them; reading, sampling and showing all follow it, in its order.
+//! These tables are the only list of them; reading, sampling and showing all follow them, in their
+//! order. They know nothing of how a file is written.
 
-use super::model::Machine;
+use super::model::{Atomics, Machine};
 
 /// One number of a machine file.
 pub(super) struct NumberKey {
@@ -34,6 +35,14 @@ pub(super) const TABLES: [&str; 8] = [
     "drive.read_latency",
     "drive.write_latency",
 ];
+
+/// The table and the key that say how cores change words atomically.
+pub(super) const ATOMICS_TABLE: &str = "core";
+/// As [`ATOMICS_TABLE`].
+pub(super) const ATOMICS_KEY: &str = "atomics";
+/// The words that may stand there.
+pub(super) const ATOMICS_WORDS: [(&str, Atomics); 2] =
+    [("single-instruction", Atomics::SingleInstruction), ("load-linked", Atomics::LoadLinked)];
 
 const SECOND_NS: u64 = 1_000_000_000;
 

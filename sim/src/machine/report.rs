@@ -9,7 +9,7 @@ impl fmt::Display for MachineFile {
         writeln!(formatter, "{}: {}", self.name, self.description)?;
         let mut rows: Vec<(String, String, &str)> = Vec::new();
         for fact in &self.facts {
-            rows.push((format!("shape.{}", fact.key), fact.text.clone(), &fact.source));
+            rows.push((fact.key.clone(), fact.text.clone(), &fact.source));
         }
         for number in &self.numbers {
             rows.push((number.key.clone(), level_text(number), &number.sourced.source));

@@ -14,10 +14,11 @@ const DISTANCE_TO_SELF: u64 = 10;
 /// What the firmware's table says of nodes that cannot reach each other.
 const DISTANCE_UNREACHABLE: u64 = 255;
 
-/// A fact of the shape as a file gives it, for showing.
+/// A value of a file that is never a range, as the file gives it, for showing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
-    pub(super) key: &'static str,
+    /// Dotted from the top of the file.
+    pub(super) key: String,
     pub(super) text: String,
     pub(super) source: String,
 }
@@ -42,9 +43,10 @@ pub(super) fn read<'a>(
     let mut facts = Vec::new();
     let mut counts = [0_u64; 4];
     for (count, key) in counts.iter_mut().zip(COUNTS) {
-        let number = table.number(key, (1, CORES_MAX), false)?.value;
+        let Placed { value: number, key: number_key, .. } =
+            table.number(key, (1, CORES_MAX), false)?;
         *count = number.value;
-        facts.push(Fact { key, text: count.to_string(), source: number.source });
+        facts.push(Fact { key: number_key, text: count.to_string(), source: number.source });
     }
     let cores: u64 = counts.iter().product();
     if cores > CORES_MAX {
@@ -54,14 +56,14 @@ pub(super) fn read<'a>(
     let [sockets, nodes_per_socket, clusters_per_node, cores_per_cluster] =
         counts.map(|count| count as u32);
     check_slit(document, &slit, sockets * nodes_per_socket)?;
-    facts.push(Fact { key: "slit", text: matrix_text(&slit.value), source });
+    facts.push(Fact { key: slit.key.clone(), text: matrix_text(&slit.value), source });
     let line = table.number("line_bytes", (32, 128), false)?;
     if !line.value.value.is_power_of_two() {
         let problem = Problem::NotAPowerOfTwo { number: line.value.value };
         return Err(document.error_at(&line, problem));
     }
     let line_text = format!("{} B", line.value.value);
-    facts.push(Fact { key: "line_bytes", text: line_text, source: line.value.source });
+    facts.push(Fact { key: line.key, text: line_text, source: line.value.source });
 
     let cores_per_node = clusters_per_node * cores_per_cluster;
     let shape = Shape {

@@ -74,14 +74,9 @@ fn a_number_sets_its_own_field_and_no_other() {
 #[test]
 fn keys_go_to_the_fields_of_their_names() {
     let machine = machine_file().nominal();
-    let CoreCosts {
-        atomics: _,
-        instruction_ps,
-        load_hit_ns,
-        rmw_hit_ns,
-        store_ns,
-        copy_bytes_per_us,
-    } = machine.core;
+    let CoreCosts { atomics, instruction_ps, load_hit_ns, rmw_hit_ns, store_ns, copy_bytes_per_us } =
+        machine.core;
+    assert_eq!(atomics, Atomics::LoadLinked);
     assert_eq!(
         (instruction_ps, load_hit_ns, rmw_hit_ns, store_ns, copy_bytes_per_us),
         (130, 1, 7, 2, 11_000)
@@ -168,7 +163,7 @@ fn what_a_machine_needs_must_be_there() {
 
 #[test]
 fn a_number_needs_its_source() {
-    let expected = "0:14: core.rmw_hit_ns: has no source: say where the number is from, \
+    let expected = "0:14: core.rmw_hit_ns: has no source: say where the value is from, \
                     as in { value = …, source = \"…\" }";
     check("{ value = 7, source = \"s9\" }", "7", expected);
     check("{ value = 7, source = \"s9\" }", "{ value = 7 }", expected);
@@ -203,6 +198,39 @@ fn a_number_is_whole_sane_and_within_its_range() {
     snoop(
         "low = 25, value = 50",
         "0:23: line.snoop_point_percent: a range needs both `low` and `high`",
+    );
+}
+
+#[test]
+fn atomics_are_one_of_two_words_with_a_source() {
+    let whole = "{ value = \"load-linked\", source = \"s44\" }";
+    let single = TEXT.replace("load-linked", "single-instruction");
+    let machine = MachineFile::parse(&single, "single").expect("the other word").nominal();
+    assert_eq!(machine.core.atomics, Atomics::SingleInstruction);
+    check(
+        "\"load-linked\"",
+        "\"load-link\"",
+        "0:21: core.atomics.value: unknown word; expected `single-instruction` or `load-linked`",
+    );
+    let no_source = "0:11: core.atomics: has no source: say where the value is from, \
+                     as in { value = …, source = \"…\" }";
+    check(whole, "\"load-linked\"", no_source);
+    check(whole, "{ value = \"load-linked\" }", no_source);
+    check(
+        "\"load-linked\"",
+        "8",
+        "0:21: core.atomics.value: expected a text in quotes, found a whole number",
+    );
+    check(
+        whole,
+        "true",
+        "0:11: core.atomics: expected { value = \"…\", source = \"…\" }, found a truth value",
+    );
+    check("atomics =", "atomic =", "0:1: core.atomic: unknown key; did you mean `atomics`?");
+    check(
+        "atomics = {",
+        "#",
+        "-1:1: core.atomics: missing; expected { value = \"…\", source = \"…\" }",
     );
 }
 
@@ -281,7 +309,7 @@ fn an_error_names_file_line_column_and_key() {
     let error = MachineFile::parse(&TEXT.replace("value = 7,", "value = 0,"), "dir/my.toml");
     assert_eq!(
         error.expect_err("a wrong file").to_string(),
-        "dir/my.toml:16:24: `core.rmw_hit_ns.value`: 0 is outside 1 to 10000 ns"
+        "dir/my.toml:17:24: `core.rmw_hit_ns.value`: 0 is outside 1 to 10000 ns"
     );
 }
 
@@ -312,7 +340,7 @@ fn nested_and_long_texts_are_refused() {
 #[test]
 fn a_shown_machine_has_every_number_with_its_source() {
     let shown = machine_file().to_string();
-    for index in 1..=43 {
+    for index in 1..=44 {
         assert!(shown.contains(&format!("  s{index}\n")), "s{index} in {shown}");
     }
     assert!(shown.contains("\n[line.remote_ns]\n21 "), "{shown}");
