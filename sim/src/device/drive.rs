@@ -209,7 +209,7 @@ impl SimDevice {
 
     /// Takes the drive away for good: requests under way and all later ones fail.
     pub fn disconnect(&self) {
-        self.platform.world().state.borrow_mut().drives.drives[self.index as usize].gone = true;
+        self.plug().pull();
     }
 
     /// A handle that can take the drive away after the device itself was given to an array.
