@@ -211,3 +211,158 @@ impl State {
         task.yielded = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::device::{Media, SimDevice};
+    use crate::machine::{LatencyQuantiles, Machine, MachineFile};
+    use crate::{Options, Outcome, SimCpu, SimPlatform, Simulation};
+    use raid::buffer::Buffer;
+    use raid::device::{Device, Io};
+    use raid::platform::{Cpu, Label, LockProbe, Ordering, Parker, Place, Platform, Word};
+    use raid::units::{CpuId, Sector, Sectors};
+    use std::sync::{Arc, Mutex};
+
+    /// Round costs, and a drive that is done 1500 ns after it was asked.
+    fn machine() -> Machine {
+        let mut machine = MachineFile::preset("desktop-4c").expect("a preset").nominal();
+        machine.scheduler.wake_latency_ns = 1000;
+        machine.scheduler.context_switch_ns = 500;
+        machine.scheduler.interrupt_ns = 300;
+        machine.software.driver_submit_ns = 0;
+        machine.software.driver_complete_ns = 50;
+        machine.drive.read_iops_max = 1_000_000_000;
+        machine.drive.read_bytes_per_us = 10_000_000;
+        let (minimum_ns, median_ns, p99_ns, maximum_ns) = (1499, 1499, 1499, 1499);
+        machine.drive.read_latency = LatencyQuantiles { minimum_ns, median_ns, p99_ns, maximum_ns };
+        machine
+    }
+
+    /// What tasks note, with the time.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<(&'static str, u64)>>>);
+
+    impl Log {
+        fn note(&self, cpu: &SimCpu, what: &'static str) {
+            self.0.lock().expect("no panic under this lock").push((what, cpu.now_ns()));
+        }
+    }
+
+    /// Runs what `start` spawns, to its end, and compares what was noted.
+    fn check(start: impl FnOnce(&SimPlatform, SimDevice, Log), expected: &[(&'static str, u64)]) {
+        let machine = machine();
+        let mut simulation = Simulation::new(&machine, Options::default());
+        let media = Media::zeroed(Sectors(64));
+        let drive = simulation.drive("drive", &machine.drive, &media);
+        let log = Log::default();
+        start(&simulation.platform(), drive, log.clone());
+        assert_eq!(simulation.run(), Outcome::Done);
+        assert_eq!(*log.0.lock().expect("no panic under this lock"), expected);
+    }
+
+    /// Spawns a process on core 0 that works for a while.
+    fn spawn_worker(platform: &SimPlatform, log: Log, name: &'static str) {
+        platform.spawn_on(CpuId(0), Label::new(name), move |cpu| async move {
+            log.note(&cpu, name);
+            cpu.work(100).await;
+        });
+    }
+
+    #[test]
+    fn an_idle_core_wakes_and_a_busy_one_switches() {
+        check(
+            |platform, _, log| {
+                spawn_worker(platform, log.clone(), "one");
+                spawn_worker(platform, log, "other");
+            },
+            &[("one", 1000), ("other", 1000 + 100 + 500)],
+        );
+    }
+
+    #[test]
+    fn tasks_of_one_process_yield_in_turn_and_for_free() {
+        check(
+            |platform, _, log| {
+                platform.spawn_on(CpuId(0), Label::new("parent"), move |cpu| async move {
+                    for name in ["first child", "second child"] {
+                        let (child, log) = (cpu.clone(), log.clone());
+                        cpu.spawn(Label::new(name), async move { log.note(&child, name) });
+                    }
+                    cpu.yield_now().await;
+                    log.note(&cpu, "parent");
+                });
+            },
+            &[("first child", 1000), ("second child", 1000), ("parent", 1000)],
+        );
+    }
+
+    /// A read is under way, and done at 2500 ns, while its core works in steps of 1000 ns, of which
+    /// `atomic_steps` stand in an atomic stretch.
+    fn read_beside_work(atomic_steps: u32, expected: &[(&'static str, u64)]) {
+        check(
+            |platform, drive, log| {
+                platform.spawn_on(CpuId(0), Label::new("worker"), move |cpu| async move {
+                    let (reader, reader_log) = (cpu.clone(), log.clone());
+                    cpu.spawn(Label::new("reader"), async move {
+                        let io = Io::Read { at: Sector(0), into: Buffer::zeroed(4096) };
+                        let done = drive.submit(&reader, io).await.await;
+                        assert_eq!(done.result, Ok(()));
+                        reader_log.note(&reader, "read");
+                    });
+                    cpu.yield_now().await;
+                    for step in 0..3 {
+                        if step < atomic_steps {
+                            cpu.enter_atomic();
+                        }
+                        cpu.work(1000).await;
+                        log.note(&cpu, "worked");
+                        if step < atomic_steps {
+                            cpu.leave_atomic();
+                        }
+                    }
+                });
+            },
+            expected,
+        );
+    }
+
+    #[test]
+    fn an_interrupt_is_taken_between_two_steps() {
+        // Not at 2500 but when the step is over; the worker is held up for 300 + 50.
+        let expected = [("worked", 2000), ("read", 3350), ("worked", 3350), ("worked", 4350)];
+        read_beside_work(0, &expected);
+    }
+
+    #[test]
+    fn an_atomic_stretch_is_not_interrupted() {
+        let expected = [("worked", 2000), ("worked", 3000), ("read", 4350), ("worked", 4350)];
+        read_beside_work(2, &expected);
+    }
+
+    #[test]
+    fn a_deadlock_names_who_waits_for_what_and_holds_what() {
+        let mut simulation = Simulation::new(&machine(), Options::default());
+        let platform = simulation.platform();
+        let gate = platform.parker(Label::new("gate"));
+        platform.spawn_on(CpuId(1), Label::new("sleeper"), move |cpu| async move {
+            gate.park(&cpu).await;
+        });
+        let word = Arc::new(platform.word(Label::new("flag"), Place::Alone, 0));
+        let lock = platform.lock_probe(Label::new("inner lock"));
+        platform.spawn_on(CpuId(2), Label::new("spinner"), move |cpu| async move {
+            lock.acquiring(&cpu);
+            lock.acquired(&cpu, false);
+            word.spin_until(&cpu, Ordering::Acquire, |value| value != 0).await;
+        });
+        let Outcome::Deadlock(deadlock) = simulation.run() else { panic!("nobody opens the gate") };
+        let at_ns = deadlock.at_ns;
+        assert_eq!(
+            deadlock.to_string(),
+            format!(
+                "deadlock at {at_ns} ns: no event is left, but\n  \
+                 sleeper on cpu 1 waits for gate (asleep)\n  \
+                 spinner on cpu 2 waits for flag to change (spinning), holding inner lock\n"
+            )
+        );
+    }
+}

@@ -243,18 +243,14 @@ impl State {
     }
 
     fn line_arrived(&mut self, line: u32, cpu: u32) {
-        for (spinner, _) in self.memory.arrive(self.now_ns, line, cpu) {
-            self.tasks[*spinner].step = Step::Line { line, exclusive: false };
-        }
+        self.take_line(line, cpu);
         self.memory.serve(self.now_ns, line);
         self.schedule_memory();
     }
 
     fn store_arrived(&mut self, cpu: u32) {
         let line = self.memory.first_store_line(cpu);
-        for (spinner, _) in self.memory.arrive(self.now_ns, line, cpu) {
-            self.tasks[*spinner].step = Step::Line { line, exclusive: false };
-        }
+        self.take_line(line, cpu);
         self.memory.store_arrived(self.now_ns, cpu);
         self.memory.serve(self.now_ns, line);
         self.schedule_memory();
@@ -262,6 +258,13 @@ impl State {
             // It begins its access again, and finds out whether it still has to wait.
             self.tasks[id].step = Step::Work;
             self.schedule(0, Kind::Step, id.0);
+        }
+    }
+
+    /// A core has a line alone now: the spinners that lost their copies wait for it again.
+    fn take_line(&mut self, line: u32, cpu: u32) {
+        for (spinner, _) in self.memory.arrive(self.now_ns, line, cpu) {
+            self.tasks[*spinner].step = Step::Line { line, exclusive: false };
         }
     }
 

@@ -20,6 +20,8 @@
 mod cpu_set;
 mod line;
 mod memory;
+#[cfg(test)]
+mod tests;
 mod transfers;
 
 pub(crate) use line::Request;

@@ -104,8 +104,7 @@ impl CheckedShape<'_> {
 
     /// Whether two nodes lie at this distance.
     pub(super) fn has_distance(&self, distance: u32) -> bool {
-        let rows = self.shape.distance.iter().enumerate();
-        rows.into_iter().any(|(row, distances)| {
+        self.shape.distance.iter().enumerate().any(|(row, distances)| {
             distances.iter().enumerate().any(|(column, it)| row != column && *it == distance)
         })
     }
