@@ -15,6 +15,9 @@ use std::str::FromStr;
 /// How large a `null` device without a size is.
 const NULL_BYTES: u64 = 1 << 40;
 
+/// The largest `memory` device: its table alone takes half a GiB then.
+const MEMORY_BYTES_MAX: u64 = 1 << 40;
+
 /// A drive as it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveName {
@@ -58,6 +61,9 @@ pub enum DriveError {
     /// A size that is no whole number of sectors.
     #[error("a size of {0} is no positive multiple of {SECTOR_BYTES} bytes")]
     Unaligned(ByteCount),
+    /// A drive in memory larger than any memory.
+    #[error("memory of {0}: a drive in memory has at most {max}", max = ByteCount(MEMORY_BYTES_MAX))]
+    TooMuchMemory(ByteCount),
     /// The backend's reason.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -82,6 +88,9 @@ impl Drives {
         for name in names {
             let device = match name {
                 DriveName::Null(size) => RealDevice::null("null", sectors(*size)?),
+                DriveName::Memory(size) if size.0 > MEMORY_BYTES_MAX => {
+                    return Err(DriveError::TooMuchMemory(*size));
+                }
                 DriveName::Memory(size) => RealDevice::memory("memory", sectors(*size)?),
                 DriveName::Path(path) => match permitted.create_size {
                     Some(size) => drives.make(path, sectors(size)?)?,

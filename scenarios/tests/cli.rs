@@ -283,6 +283,11 @@ fn a_machine_file_may_have_any_name() {
 
 #[test]
 fn verifying_more_than_can_be_remembered_is_refused() {
-    let line = "bench memory:10T memory:10T --rw randrw --verify --runtime 10ms";
+    let line = "bench memory:40G memory:40G --bs 512 --rw randrw --verify --runtime 10ms";
     check_refused(scratch().path(), line, &["67108864 blocks", "--size"]);
+}
+
+#[test]
+fn a_drive_in_memory_that_no_memory_holds_is_refused() {
+    check_refused(scratch().path(), "bench memory:1000T --raw", &["1000 TiB", "at most 1 TiB"]);
 }
