@@ -174,6 +174,22 @@ fn files_are_made_written_and_verified() {
 }
 
 #[test]
+fn patterns_of_another_geometry_do_not_alarm_a_run_that_writes() {
+    let directory = scratch();
+    let run = |line: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_raidbed"))
+            .args(line.split_whitespace())
+            .current_dir(directory.path())
+            .output()
+            .expect("the binary starts");
+        assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
+    };
+    run("bench a b c d --create-size 2M --rw write --verify --number-ios 1024");
+    let other = "--near-copies 4 --chunk 4K --rw randrw --verify --number-ios 300";
+    run(&format!("bench a b c d {other} --destroy-data"));
+}
+
+#[test]
 fn damage_on_a_drive_is_found_and_exits_with_1() {
     let directory = scratch();
     let run = |line: &str| {
