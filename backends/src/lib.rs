@@ -4,6 +4,8 @@
 //! is shared between cores but what the engine asks to share, and a message queue for waking and
 //! starting tasks elsewhere. Where io_uring may not be used, threads that wait do the file I/O.
 //!
+//! Begin at [`RealMachine`], which starts the cores, and [`RealDevice`], which opens drives.
+//!
 //! Architecture invariant: nothing here knows of arrays, levels or metadata; and memory that the
 //! kernel may still write to is never freed, whatever futures are dropped and tasks panic.
 

@@ -8,7 +8,7 @@ use crate::units::{MemberIndex, Sector, Sectors};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
     /// RAID 10 needs two members at least.
-    #[error("{members} members are too few: {level} needs at least {members_min}")]
+    #[error("{level} needs at least {members_min} members, but there are only {members}")]
     TooFewMembers {
         /// How many there are.
         members: u32,

@@ -5,6 +5,9 @@
 //! both; nothing in this crate knows which of them it runs on. It reads no clock, starts no thread,
 //! opens no file and draws no random number.
 //!
+//! Begin at [`Array`] for what it does, at [`concurrency`] for who may enter it when, and at
+//! [`platform`] for what a world of your own would have to provide.
+//!
 //! What decides is pure and has no platform in its signature; what waits or shares memory is an
 //! `async fn` generic over one parameter, `P: Platform`.
 

@@ -5,9 +5,9 @@ use crate::quantity::{ByteCount, Duration};
 use crate::workload::Pattern;
 use clap::{Args, Parser, Subcommand};
 
-/// A RAID engine and the testbed to study it in.
+/// A RAID engine and the testbed to study it in: on a simulated NUMA machine, and on real drives.
 #[derive(Debug, Parser)]
-#[command(name = "raidbed", version, about, propagate_version = true)]
+#[command(name = "raidbed", version, propagate_version = true, after_help = FIRST_STEPS)]
 pub struct Cli {
     /// Print JSON instead of tables.
     #[arg(long, global = true)]
@@ -17,15 +17,38 @@ pub struct Cli {
     pub verb: Verb,
 }
 
+/// Below the help: where to begin, and what the exit code says.
+const FIRST_STEPS: &str = "\
+To begin with:
+  raidbed list
+  raidbed compare raid10-resync-lock
+  raidbed hunt raid10-lost-wakeup --variant faulty
+  raidbed bench null null null null --runtime 3s
+
+Exit code: 0 all held, 1 a property was violated, 2 could not run";
+
+/// Below the help of verbs that print tables of locks and lines.
+const HOW_TO_READ: &str = "\
+published        what was measured elsewhere; role `predicted`: nothing was set from it,
+                 `input`: the machine or the scenario was set up with it
+8 of 10 samples  the interval that so many runs lie in, over seeds and the machine file's ranges
+inside           whether the published figure lies in that interval
+lock             `contended` is the share of acquisitions that found it taken; `mean wait` runs
+                 from the attempt until it was had, so it holds waiting for the cache line too
+line with        the words on one cache line; how often it moved, within a cluster, within a node,
+                 to a node at a distance (SLIT), from memory; the five that moved most, --json all";
+
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Name the scenarios and their variants.
     List,
     /// Run a scenario once, in one variant or in each.
+    #[command(after_help = HOW_TO_READ)]
     Run(RunArguments),
     /// Run each variant over seeds and over the ranges in the machine file, beside what was
     /// published.
+    #[command(after_help = HOW_TO_READ)]
     Compare(CompareArguments),
     /// Print the trace of one run of the scenario in small, the same for ever for the same seed.
     Trace(TraceArguments),
@@ -33,7 +56,7 @@ pub enum Verb {
     Hunt(HuntArguments),
     /// Run a workload on real files, block devices or stand-ins.
     Bench(BenchArguments),
-    /// The simulated machines.
+    /// Show the simulated machines.
     #[command(subcommand)]
     Machine(MachineVerb),
 }
@@ -45,7 +68,7 @@ pub enum MachineVerb {
     List,
     /// Print a machine's numbers, each with its source.
     Show {
-        /// One of `machine list`, or a file.
+        /// One of `machine list`, or a machine file.
         #[arg(value_name = "NAME|FILE")]
         machine: String,
     },
@@ -62,7 +85,7 @@ pub struct MachineArguments {
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// One of `list`.
+    /// A scenario that `list` names.
     pub scenario: String,
     /// One of the scenario's variants; each of them if left out.
     #[arg(long)]
@@ -78,7 +101,7 @@ pub struct RunArguments {
 /// Arguments of `compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// One of `list`.
+    /// A scenario that `list` names.
     pub scenario: String,
     /// How many seeds, each with its own draw from the machine file's ranges.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
@@ -97,7 +120,7 @@ pub struct CompareArguments {
 /// Arguments of `trace`.
 #[derive(Args, Debug)]
 pub struct TraceArguments {
-    /// One of `list`.
+    /// A scenario that `list` names.
     pub scenario: String,
     /// One of the scenario's variants; its first if left out.
     #[arg(long)]
@@ -113,7 +136,7 @@ pub struct TraceArguments {
 /// Arguments of `hunt`.
 #[derive(Args, Debug)]
 pub struct HuntArguments {
-    /// One of `list`.
+    /// A scenario that `list` names.
     pub scenario: String,
     /// One of the scenario's variants; each of them in turn if left out.
     #[arg(long)]
@@ -159,10 +182,10 @@ pub struct BenchArguments {
     /// Reads in a hundred requests of a mixed workload.
     #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub rwmixread: u8,
-    /// Decides which blocks are visited.
+    /// Decides which blocks are read and written, in which order.
     #[arg(long, default_value_t = 2022)]
     pub randseed: u64,
-    /// How long to run.
+    /// How long to run, such as 500ms, 5s or 2m.
     #[arg(long, default_value = "10s")]
     pub runtime: Duration,
     /// End after so many requests of each job, if that is sooner.
@@ -193,6 +216,12 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_says_what_the_program_is() {
+        let help = Cli::command().render_help().to_string();
+        assert!(help.starts_with("A RAID engine"), "{help}");
     }
 
     #[test]

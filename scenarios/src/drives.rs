@@ -4,7 +4,7 @@
 //! Nothing that exists is opened for writing unless its owner gave it up by name, and nothing is
 //! opened or made before all of the names have been looked at.
 
-use crate::quantity::ByteCount;
+use crate::quantity::{ByteCount, QuantityError};
 use backends::{Access, OpenError, RealDevice};
 use raid::units::{SECTOR_BYTES, Sectors};
 use std::fmt;
@@ -187,11 +187,16 @@ fn sectors(size: ByteCount) -> Result<Sectors, DriveError> {
 }
 
 impl FromStr for DriveName {
-    type Err = crate::quantity::QuantityError;
+    type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text.split_once(':') {
             None if text == "null" => DriveName::Null(ByteCount(NULL_BYTES)),
             Some(("null", size)) => DriveName::Null(size.parse()?),
+            // Taken for a path, it would answer that there is no such file, or make one.
+            None if text == "memory" => {
+                let wanted = "a drive: give a size, as in memory:256M (a file is ./memory)";
+                return Err(QuantityError::Malformed { text: text.to_owned(), wanted });
+            }
             Some(("memory", size)) => DriveName::Memory(size.parse()?),
             _ => DriveName::Path(PathBuf::from(text)),
         })
@@ -232,6 +237,7 @@ mod tests {
         assert_eq!(parse("./null"), Ok(DriveName::Path("./null".into())));
         assert_eq!(parse("/dev/a:b"), Ok(DriveName::Path("/dev/a:b".into())));
         assert!(parse("memory:much").is_err());
+        assert!(parse("memory").is_err(), "a path of that name is ./memory");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What stands on top of the engine and the two worlds: the catalogue of scenarios, the workload
 //! vocabulary, the reports and the command line of the `raidbed` binary.
 //!
+//! Begin at [`catalogue`] for the stories, at [`verbs`] for what the binary does with them, and at
+//! [`job`] for how one workload runs in both worlds.
+//!
 //! Nothing in the workspace depends on this crate.
 
 pub mod catalogue;

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_one_message() {
-        check(&[80], 1, 16, Err("1 members are too few: RAID 10 needs at least 2"));
+        check(&[80], 1, 16, Err("RAID 10 needs at least 2 members, but there are only 1"));
         check(&[80; 3], 4, 16, Err("4 near copies need as many members, but there are 3"));
         check(&[80; 3], 0, 16, Err("zero near copies would store nothing: give 1 to 3"));
         check(&[80; 4], 2, 24, Err("a chunk of 12288 bytes is no power of two"));

@@ -291,7 +291,7 @@ fn render(report: &Report) -> String {
     let Report { target, rw, bs, iodepth, numjobs, cores, .. } = report;
     let path = if report.io_uring { "io_uring" } else { "threads" };
     let bs = ByteCount(*bs);
-    let devices = report.devices.join(" ");
+    let devices = report.devices.join(", ");
     let (jobs, cores) = (counted(*numjobs, "job"), counted(*cores, "core"));
     let title =
         format!("{target} ({devices}), {rw}, {bs}, depth {iodepth}, {jobs} on {cores}, {path}");

@@ -43,7 +43,7 @@ pub(super) fn list(json: bool) -> Result<Finished> {
 }
 
 fn render(entry: &Entry) -> String {
-    let mut table = Table::new(["  variant", ""]).with_left_columns(2);
+    let mut table = Table::new(["  variant", "what is different"]).with_left_columns(2);
     for variant in &entry.variants {
         table.row([format!("  {}", variant.name), variant.about.clone()]);
     }

@@ -40,7 +40,8 @@ pub(super) fn trace(arguments: &TraceArguments, json: bool) -> Result<Finished> 
     };
     let verdict = if report.violation.is_some() { Verdict::Violated } else { Verdict::Held };
     finish(json, &report, verdict, |report| {
-        let violation = report.violation.as_ref().map(|why| format!("violated: {why}\n"));
+        let violation =
+            report.violation.as_ref().map(|why| format!("violated: {}\n", why.trim_end()));
         format!(
             "{text}{}{} events, trace hash {}\n",
             violation.unwrap_or_default(),
