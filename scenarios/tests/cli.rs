@@ -146,15 +146,19 @@ fn a_request_that_does_not_fit_is_refused() {
     check_refused(directory.path(), deep, &["64", "needed"]);
 }
 
+fn run_in(directory: &Path, line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_raidbed"))
+        .args(line.split_whitespace())
+        .current_dir(directory)
+        .output()
+        .expect("the binary starts")
+}
+
 #[test]
 fn files_are_made_written_and_verified() {
     let directory = scratch();
     let bench = |line: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_raidbed"))
-            .args(line.split_whitespace())
-            .current_dir(directory.path())
-            .output()
-            .expect("the binary starts");
+        let output = run_in(directory.path(), line);
         assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
@@ -177,11 +181,7 @@ fn files_are_made_written_and_verified() {
 fn patterns_of_another_geometry_do_not_alarm_a_run_that_writes() {
     let directory = scratch();
     let run = |line: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_raidbed"))
-            .args(line.split_whitespace())
-            .current_dir(directory.path())
-            .output()
-            .expect("the binary starts");
+        let output = run_in(directory.path(), line);
         assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
     };
     run("bench a b c d --create-size 2M --rw write --verify --number-ios 1024");
@@ -192,13 +192,7 @@ fn patterns_of_another_geometry_do_not_alarm_a_run_that_writes() {
 #[test]
 fn damage_on_a_drive_is_found_and_exits_with_1() {
     let directory = scratch();
-    let run = |line: &str| {
-        Command::new(env!("CARGO_BIN_EXE_raidbed"))
-            .args(line.split_whitespace())
-            .current_dir(directory.path())
-            .output()
-            .expect("the binary starts")
-    };
+    let run = |line: &str| run_in(directory.path(), line);
     let write = "bench a b --create-size 1M --rw write --verify --number-ios 256";
     assert_eq!(run(write).status.code(), Some(0));
     for name in ["a", "b"] {
