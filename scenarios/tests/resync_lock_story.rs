@@ -80,7 +80,7 @@ fn either_half_of_the_change_leaves_the_other_lock_as_the_limit() {
     }
 }
 
-/// With the drives of its preset, which are twice as fast, this machine gains as much as the other
+/// With the drives of its preset, which are three times as fast, this machine gains as much as the other
 /// (`docs/COSTS.md`). Here both have the thread's.
 #[test]
 fn with_the_same_drives_nearer_nodes_gain_clearly_less() {
