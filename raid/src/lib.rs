@@ -11,8 +11,8 @@
 //! What decides is pure and has no platform in its signature; what waits or shares memory is an
 //! `async fn` generic over one parameter, `P: Platform`.
 
-mod background;
-mod execute;
+mod common;
+mod copies;
 mod member;
 
 pub mod array;
@@ -31,7 +31,7 @@ pub mod tuning;
 pub mod units;
 
 pub use array::{Array, ArrayOptions, ReadDone};
-pub use background::resync::{RESYNC_WINDOW, ResyncOptions, ResyncReport};
+pub use copies::resync::{RESYNC_WINDOW, ResyncOptions, ResyncReport};
 pub use error::{ArrayError, CreateError};
 pub use levels::Level;
 pub use member::MemberState;

@@ -4,10 +4,10 @@
 //!
 //! Only inside the barrier and with the sectors claimed: then nobody writes them.
 
-use crate::array::Array;
+use super::CopyArray;
 use crate::buffer::{Buffer, SharedBuffer};
+use crate::common::device_is_lost;
 use crate::device::{Durability, Io, IoError};
-use crate::execute::device_is_lost;
 use crate::layout::Location;
 use crate::member::CompletionOf;
 use crate::plan::ReadPlan;
@@ -53,7 +53,7 @@ pub(super) struct Reconciled {
     pub(super) unsettled: bool,
 }
 
-impl<P: Platform> Array<P> {
+impl<P: Platform> CopyArray<P> {
     /// Reads a piece of which a member could not read its copy, and writes that copy again.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<P: Platform> Array<P> {
         piece: Extent,
         into: &mut [u8],
     ) -> Result<(), IoError> {
-        self.claims.claim(cpu, piece).await;
+        self.common.claims.claim(cpu, piece).await;
         self.barrier.raise(cpu, false).await;
         let mut result = Ok(());
         for unit in piece.split(self.repair_unit()) {
@@ -81,7 +81,7 @@ impl<P: Platform> Array<P> {
             }
         }
         self.barrier.lower(cpu).await;
-        self.claims.release(cpu, piece).await;
+        self.common.claims.release(cpu, piece).await;
         result
     }
 
@@ -90,7 +90,7 @@ impl<P: Platform> Array<P> {
         let ReadPlan::OneOf { candidates } = self.level.plan_read(piece);
         let mut reads = Vec::with_capacity(candidates.len());
         for location in candidates {
-            let member = self.member(location.member);
+            let member = self.common.member(location.member);
             if member.is_live(cpu).await {
                 let into = Buffer::zeroed(piece.length.bytes() as usize);
                 let io = Io::Read { at: location.at, into };
@@ -140,7 +140,7 @@ impl<P: Platform> Array<P> {
     async fn wait_for_copies(&self, cpu: &P::Cpu, copies: CopiesInFlight<P>) -> Vec<Copy> {
         let mut known = Vec::with_capacity(copies.reads.len());
         for (location, completion) in copies.reads {
-            let done = self.member(location.member).wait(cpu, completion).await;
+            let done = self.common.member(location.member).wait(cpu, completion).await;
             if let Err(cause) = &done.result
                 && device_is_lost(cause)
                 && self.fail_member(cpu, location.member, cause).await
@@ -176,7 +176,7 @@ impl<P: Platform> Array<P> {
             }
             let (at, data) = (location.at, truth.clone());
             let io = Io::Write { at, data, durability: Durability::Cached };
-            let member = self.member(location.member);
+            let member = self.common.member(location.member);
             let completion = member.submit(cpu, io).await;
             if let Err(cause) = member.wait(cpu, completion).await.result {
                 unsettled |= !self.fail_member(cpu, location.member, &cause).await;
@@ -193,7 +193,7 @@ impl<P: Platform> Array<P> {
     }
 
     fn repair_unit(&self) -> Sectors {
-        let block = u64::from(self.logical_block_bytes) / SECTOR_BYTES;
+        let block = u64::from(self.common.logical_block_bytes) / SECTOR_BYTES;
         Sectors(block.max(REPAIR_UNIT_SECTORS))
     }
 }

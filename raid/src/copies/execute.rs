@@ -3,10 +3,12 @@
 //! A request enters the barrier once, however many pieces it has: with one piece under way it must
 //! not wait at a raised barrier for itself. All pieces are handed over before the first is waited
 //! for. What needs background jobs and requests kept apart, such as writing a lost sector back, is
-//! not done here but in `background/reconcile.rs`, after the request has left the barrier.
+//! not done here but in `copies/reconcile.rs`, after the request has left the barrier.
 
-use crate::array::{Array, ReadDone};
+use super::CopyArray;
+use crate::array::ReadDone;
 use crate::buffer::{Buffer, SharedBuffer};
+use crate::common::device_is_lost;
 use crate::device::{Durability, Io, IoError};
 use crate::error::ArrayError;
 use crate::layout::Location;
@@ -42,20 +44,14 @@ struct WriteInFlight<P: Platform> {
     completion: CompletionOf<P>,
 }
 
-/// Whether the device itself is lost, not just some sectors of it.
-pub(crate) fn device_is_lost(error: &IoError) -> bool {
-    // A request that timed out may still be carried out at any time: such a member cannot be used.
-    matches!(error, IoError::Gone | IoError::TimedOut)
-}
-
-impl<P: Platform> Array<P> {
+impl<P: Platform> CopyArray<P> {
     pub(crate) async fn execute_read(
         &self,
         cpu: &P::Cpu,
         extent: Extent,
         into: Buffer,
     ) -> ReadDone {
-        self.suspension.enter(cpu).await;
+        self.common.suspension.enter(cpu).await;
         self.barrier.enter(cpu).await;
         let may_balance = self.copies_agree(cpu, extent).await;
         let mut handed: SmallVec<[ReadInFlight<P>; 1]> = SmallVec::new();
@@ -71,7 +67,7 @@ impl<P: Platform> Array<P> {
             handed.push(ReadInFlight { piece, candidates, may_balance, member, completion });
         }
         self.barrier.submitted(cpu).await;
-        self.suspension.leave(cpu).await;
+        self.common.suspension.leave(cpu).await;
 
         let mut result = Ok(());
         let mut to_repair: SmallVec<[Extent; 1]> = SmallVec::new();
@@ -111,7 +107,7 @@ impl<P: Platform> Array<P> {
         data: SharedBuffer,
         durability: Durability,
     ) -> Result<(), ArrayError> {
-        self.suspension.enter(cpu).await;
+        self.common.suspension.enter(cpu).await;
         self.barrier.enter(cpu).await;
         let mut handed: SmallVec<[WriteInFlight<P>; 4]> = SmallVec::new();
         for piece in extent.split(self.chunk) {
@@ -121,17 +117,17 @@ impl<P: Platform> Array<P> {
             let WritePlan::AllOf { targets } = self.level.plan_write(piece);
             let mut live = 0;
             for Location { member, at } in targets {
-                if self.member(member).is_live(cpu).await {
+                if self.common.member(member).is_live(cpu).await {
                     live += 1;
                     let io = Io::Write { at, data: data.clone(), durability };
-                    let completion = self.member(member).submit(cpu, io).await;
+                    let completion = self.common.member(member).submit(cpu, io).await;
                     handed.push(WriteInFlight { piece, member, completion });
                 }
             }
             assert!(live > 0, "some member that holds the piece is never failed");
         }
         self.barrier.submitted(cpu).await;
-        self.suspension.leave(cpu).await;
+        self.common.suspension.leave(cpu).await;
         // The driver gathers writes and sends them off when the submitter has no more: a second
         // occasion on which it wakes whoever waits at the barrier.
         self.barrier.submitted(cpu).await;
@@ -145,28 +141,6 @@ impl<P: Platform> Array<P> {
         result
     }
 
-    /// Flushes all live members. The caller sees to it that the array is not suspended.
-    pub(crate) async fn flush_members(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
-        cpu.spend(Work::ArrayRequest).await;
-        let mut handed: SmallVec<[_; 4]> = SmallVec::new();
-        for member in (0..self.members.len() as u32).map(MemberIndex) {
-            if self.member(member).is_live(cpu).await {
-                handed.push((member, self.member(member).submit(cpu, Io::Flush).await));
-            }
-        }
-        let mut result = Ok(());
-        for (member, completion) in handed {
-            let done = self.member(member).wait(cpu, completion).await;
-            if let Err(cause) = done.result
-                && !self.fail_member(cpu, member, &cause).await
-            {
-                result = result.and(Err(ArrayError::Unflushed { member, cause }));
-            }
-        }
-        cpu.spend(Work::ArrayCompletion).await;
-        result
-    }
-
     /// Where to read: the best of the candidates that live and were not tried.
     async fn choose(
         &self,
@@ -177,7 +151,7 @@ impl<P: Platform> Array<P> {
     ) -> Option<Location> {
         let mut live: SmallVec<[Candidate; 4]> = SmallVec::new();
         for location in candidates.iter().copied() {
-            let member = self.member(location.member);
+            let member = self.common.member(location.member);
             if tried.contains(&location.member) || !member.is_live(cpu).await {
                 continue;
             }
@@ -190,13 +164,13 @@ impl<P: Platform> Array<P> {
     }
 
     async fn submit_read(&self, cpu: &P::Cpu, location: Location, into: Buffer) -> CompletionOf<P> {
-        self.member(location.member).submit(cpu, Io::Read { at: location.at, into }).await
+        self.common.member(location.member).submit(cpu, Io::Read { at: location.at, into }).await
     }
 
     /// Waits for a piece. If the member is lost, goes on to the next copy.
     async fn finish_read(&self, cpu: &P::Cpu, read: ReadInFlight<P>) -> (PieceRead, Buffer) {
         let ReadInFlight { candidates, may_balance, member, completion, .. } = read;
-        let done = self.member(member).wait(cpu, completion).await;
+        let done = self.common.member(member).wait(cpu, completion).await;
         let buffer = done.buffer.expect("a device gives a read's buffer back");
         let Err(cause) = done.result else { return (PieceRead::Done, buffer) };
         if !device_is_lost(&cause) {
@@ -225,7 +199,7 @@ impl<P: Platform> Array<P> {
             };
             member = location.member;
             let completion = self.submit_read(cpu, location, buffer).await;
-            let done = self.member(member).wait(cpu, completion).await;
+            let done = self.common.member(member).wait(cpu, completion).await;
             buffer = done.buffer.expect("a device gives a read's buffer back");
             match done.result {
                 Ok(()) => return (PieceRead::Done, buffer),
@@ -239,7 +213,7 @@ impl<P: Platform> Array<P> {
     /// may report success if the array survives that.
     async fn finish_write(&self, cpu: &P::Cpu, write: WriteInFlight<P>) -> Result<(), ArrayError> {
         let WriteInFlight { piece, member, completion } = write;
-        let done = self.member(member).wait(cpu, completion).await;
+        let done = self.common.member(member).wait(cpu, completion).await;
         let Err(cause) = done.result else { return Ok(()) };
         if Box::pin(self.fail_member(cpu, member, &cause)).await {
             return Ok(());

@@ -5,8 +5,7 @@
 //! a batch lets waiting requests go before it, the others are raised by force, since the resync is
 //! inside already.
 
-use crate::array::Array;
-use crate::background::claimed_whole;
+use super::CopyArray;
 use crate::concurrency::barrier::RESYNC_DEPTH;
 use crate::error::ArrayError;
 use crate::platform::{Ordering, Platform, Word};
@@ -45,19 +44,19 @@ pub struct ResyncReport {
     pub sectors_unreadable: Sectors,
 }
 
-impl<P: Platform> Array<P> {
+impl<P: Platform> CopyArray<P> {
     /// Makes all copies in a range agree, and flushes the members.
     ///
     /// # Errors
     /// Options that cannot be, [`ArrayError::ResyncRunning`], [`ArrayError::Unflushed`]. Sectors
     /// that cannot be read are no error but a count in the report.
-    pub async fn resync(
+    pub(crate) async fn resync(
         &self,
         cpu: &P::Cpu,
         options: ResyncOptions,
     ) -> Result<ResyncReport, ArrayError> {
         let (range, batch) = self.check_resync(&options)?;
-        if self.resync_running.swap(cpu, 1, Ordering::AcqRel).await != 0 {
+        if self.common.resync_running.swap(cpu, 1, Ordering::AcqRel).await != 0 {
             return Err(ArrayError::ResyncRunning);
         }
         tracing::info!(at = range.at.0, sectors = range.length.0, "resync begins");
@@ -72,7 +71,7 @@ impl<P: Platform> Array<P> {
             unreadable = report.sectors_unreadable.0,
             "resync ends"
         );
-        self.resync_running.store(cpu, 0, Ordering::Release).await;
+        self.common.resync_running.store(cpu, 0, Ordering::Release).await;
         flushed.map(|()| report)
     }
 
@@ -83,7 +82,7 @@ impl<P: Platform> Array<P> {
         window: Sectors,
         report: &mut ResyncReport,
     ) {
-        self.claims.claim(cpu, batch).await;
+        self.common.claims.claim(cpu, batch).await;
         let mut windows = Vec::new();
         for window in batch.split(window) {
             let force = !windows.is_empty();
@@ -111,24 +110,24 @@ impl<P: Platform> Array<P> {
             }
             self.barrier.lower(cpu).await;
         }
-        self.claims.release(cpu, batch).await;
+        self.common.claims.release(cpu, batch).await;
     }
 
     /// The range to go through and the size of a batch of windows.
     fn check_resync(&self, options: &ResyncOptions) -> Result<(Extent, Sectors), ArrayError> {
-        let block = u64::from(self.logical_block_bytes) / SECTOR_BYTES;
+        let block = u64::from(self.common.logical_block_bytes) / SECTOR_BYTES;
         let ResyncOptions { range, window, windows_in_flight } = options.clone();
         let window_fits = window.0 > 0 && window.0.is_multiple_of(block);
         if !window_fits || !(1..=RESYNC_DEPTH).contains(&windows_in_flight) {
             let windows_max = RESYNC_DEPTH;
             return Err(ArrayError::ResyncWindows { window, windows_in_flight, windows_max });
         }
-        let whole = claimed_whole(self.capacity());
+        let whole = self.whole();
         let range = match range {
             None => whole,
             Some(Range { start, end }) => {
                 let length_bytes = end.0.saturating_sub(start.0).saturating_mul(SECTOR_BYTES);
-                let block_bytes = self.logical_block_bytes;
+                let block_bytes = self.common.logical_block_bytes;
                 Extent::checked(start, length_bytes, block_bytes, self.capacity())?
             }
         };
