@@ -15,6 +15,7 @@
 //! published description of the formats (`md(4)`, the RAID wiki). All numbers are little-endian
 //! unless said otherwise.
 
+pub mod assembly;
 mod bytes;
 pub mod geometry;
 mod geometry_names;

@@ -4,4 +4,5 @@
 #[path = "../support_fixtures/mod.rs"]
 mod support_fixtures;
 
+mod assembling;
 mod superblocks;
