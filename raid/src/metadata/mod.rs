@@ -16,6 +16,8 @@
 //! unless said otherwise.
 
 pub mod assembly;
+pub mod bad_blocks;
+pub mod bitmap;
 mod bytes;
 pub mod geometry;
 mod geometry_names;

@@ -5,4 +5,5 @@
 mod support_fixtures;
 
 mod assembling;
+mod beside_the_superblock;
 mod superblocks;
