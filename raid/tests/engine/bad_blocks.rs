@@ -1,0 +1,1 @@
+//! Stories of bad_blocks.
