@@ -213,6 +213,10 @@ impl Rig {
     }
 }
 
+pub(crate) fn options(level: Level, chunk: u64) -> ArrayOptions {
+    ArrayOptions { level, chunk: Sectors(chunk), tuning: Tuning::default() }
+}
+
 /// One sector for each tag, filled with it.
 pub(crate) fn tagged(tags: &[u64]) -> SharedBuffer {
     let bytes: Vec<u8> = tags
