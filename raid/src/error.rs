@@ -17,6 +17,16 @@ pub enum CreateError {
         /// How many it needs.
         members_min: u32,
     },
+    /// More members than the level's arithmetic can tell apart.
+    #[error("{level} has at most {members_max} members, but there are {members}")]
+    TooManyMembers {
+        /// How many there are.
+        members: u32,
+        /// The level in the field's words.
+        level: &'static str,
+        /// How many it can have.
+        members_max: u32,
+    },
     /// Zero copies.
     #[error("zero near copies would store nothing: give 1 to {members}")]
     NoCopies {

@@ -3,10 +3,12 @@
 //!
 //! Never waits, never touches memory that cores share.
 
+pub mod parity;
 mod raid10;
 
 use crate::error::CreateError;
 use crate::units::Sectors;
+pub use parity::ParityLevel;
 pub use raid10::Raid10;
 
 /// Which level, and what belongs to it.
