@@ -164,9 +164,8 @@ impl<P: Platform> StripeCache<P> {
         let (ticket, mut taken) = bucket.stripes.with(cpu, ask).await;
         if taken.is_none() {
             let granted = async || {
-                let take = async |stripes: &mut Stripes| {
-                    self.try_take(cpu, stripes, ticket, &rows).await
-                };
+                let take =
+                    async |stripes: &mut Stripes| self.try_take(cpu, stripes, ticket, &rows).await;
                 taken = bucket.stripes.with(cpu, take).await;
                 taken.is_some()
             };

@@ -57,9 +57,8 @@ pub(super) fn recover(plans: &[StripePlan], known: &Known<'_>) -> Drafts {
         let Some(recovery) = plan.recovery else { continue };
         let (map, rows) = (plan.map, plan.rows);
         let lost = recovery.lost();
-        let left = by_exponent(map, |block| {
-            (!lost.contains(block)).then(|| known.must(block, rows))
-        });
+        let left =
+            by_exponent(map, |block| (!lost.contains(block)).then(|| known.must(block, rows)));
         match recovery {
             Recovery::FromP(one) => {
                 let into = drafts.get(Block::Data(one), rows);
@@ -99,12 +98,7 @@ pub(super) fn update_parity(plans: &[StripePlan], known: &Known<'_>, new: &Conte
 }
 
 /// The content of a data block once the plan is done.
-fn current<'a>(
-    plan: &StripePlan,
-    block: Block,
-    known: &Known<'a>,
-    new: &'a Contents,
-) -> &'a [u8] {
+fn current<'a>(plan: &StripePlan, block: Block, known: &Known<'a>, new: &'a Contents) -> &'a [u8] {
     match plan.new.contains(block) {
         true => new.find(block, plan.rows).expect("the caller has the data that it writes"),
         false => known.must(block, plan.rows),

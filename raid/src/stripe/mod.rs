@@ -60,12 +60,7 @@ pub(crate) struct ParityArray<P: Platform> {
 }
 
 impl<P: Platform> ParityArray<P> {
-    pub(crate) fn new(
-        platform: &P,
-        common: Common<P>,
-        level: ParityLevel,
-        tuning: Tuning,
-    ) -> Self {
+    pub(crate) fn new(platform: &P, common: Common<P>, level: ParityLevel, tuning: Tuning) -> Self {
         let heads_max = u64::from(tuning.stripe_heads_max.max(1));
         // A batch has to hold whole logical blocks, which may be larger than a head.
         let block_heads = rows_of(0, u64::from(common.logical_block_bytes) / 512).end;
@@ -117,8 +112,7 @@ impl<P: Platform> ParityArray<P> {
             let first = batches.next()?;
             let mut heads = first.head_count();
             let mut group = vec![first];
-            while let Some(batch) =
-                batches.next_if(|batch| heads + batch.head_count() <= heads_max)
+            while let Some(batch) = batches.next_if(|batch| heads + batch.head_count() <= heads_max)
             {
                 heads += batch.head_count();
                 group.push(batch);

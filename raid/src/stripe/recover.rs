@@ -139,8 +139,7 @@ impl<P: Platform> ParityArray<P> {
                 fetching.push((batch, goal, begun));
             }
             for (mut batch, goal, begun) in fetching {
-                let filled =
-                    self.fill_batch(cpu, &mut batch, targets, (goal, begun), report).await;
+                let filled = self.fill_batch(cpu, &mut batch, targets, (goal, begun), report).await;
                 result = result.and(filled);
                 self.release(cpu, batch).await;
             }

@@ -35,9 +35,7 @@ impl<P: Platform> ParityArray<P> {
         data: SharedBuffer,
         durability: Durability,
     ) -> Result<(), ArrayError> {
-        if self.common.read_only {
-            return Err(ArrayError::ReadOnly);
-        }
+        assert!(!self.common.read_only, "who asks has been told");
         self.common.suspension.enter(cpu).await;
         cpu.spend(Work::ArrayRequest).await;
         let mut result = Ok(());

@@ -7,10 +7,11 @@ pub mod segments;
 #[cfg(test)]
 mod tests;
 
-use super::{DeviceFacts, check_chunk};
+use super::checks::{check_chunk_size, check_chunks_fit, check_count, check_equal_share};
+use super::{DeviceFacts, Level};
 use crate::error::CreateError;
 use crate::layout::parity::{ParityKind, ParityLayout, Raid6Layout};
-use crate::units::{MemberIndex, SECTOR_BYTES, Sectors};
+use crate::units::{MemberIndex, Sectors};
 
 /// The planner of one array with parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,25 +20,23 @@ pub struct ParityLevel {
 }
 
 impl ParityLevel {
-    /// An array of `devices` in chunks of `chunk` sectors. Each member offers as much as the
+    /// An array whose parity lies as `kind` says, in chunks of `chunk` sectors, on `devices` in the
+    /// order of their roles, `None` where one is missing. Each member offers as much as the
     /// smallest.
     ///
     /// # Errors
     /// Any [`CreateError`]; the first that applies, from the count of members to their sizes.
     pub fn new(
-        devices: &[DeviceFacts],
+        devices: &[Option<DeviceFacts>],
         kind: ParityKind,
         chunk: Sectors,
     ) -> Result<Self, CreateError> {
-        let members = devices.len() as u32;
-        let (level, members_min) = match kind {
-            ParityKind::Raid4 => ("RAID 4", 2),
-            ParityKind::Raid5(_) => ("RAID 5", 2),
-            ParityKind::Raid6(_) => ("RAID 6", 4),
+        let level = match kind {
+            ParityKind::Raid4 => Level::Raid4,
+            ParityKind::Raid5(layout) => Level::Raid5 { layout },
+            ParityKind::Raid6(layout) => Level::Raid6 { layout },
         };
-        if members < members_min {
-            return Err(CreateError::TooFewMembers { members, level, members_min });
-        }
+        let members = check_count(level, devices.len())?;
         let members_max = match kind {
             // DDF gives P and Q exponents too, so there even they count.
             ParityKind::Raid6(
@@ -47,13 +46,22 @@ impl ParityLevel {
             ParityKind::Raid4 | ParityKind::Raid5(_) => blocks::MEMBERS_MAX - 1,
         };
         if members > members_max {
+            let level = level.name();
             return Err(CreateError::TooManyMembers { members, level, members_max });
         }
-        let member_size = check_chunk(devices, chunk)?;
-        let bytes_max = u128::from(member_size.0) * u128::from(members) * u128::from(SECTOR_BYTES);
-        if bytes_max > u128::from(u64::MAX) {
-            return Err(CreateError::TooLarge { members, member_size });
+        check_chunk_size(chunk, true)?;
+        let present: Vec<MemberIndex> = (0..)
+            .map(MemberIndex)
+            .zip(devices)
+            .filter_map(|(index, device)| device.is_some().then_some(index))
+            .collect();
+        if members - present.len() as u32 > kind.parity_count() {
+            let missing: Vec<MemberIndex> =
+                (0..members).map(MemberIndex).filter(|index| !present.contains(index)).collect();
+            return Err(CreateError::members_missing(level, &missing, "missing"));
         }
+        check_chunks_fit(devices.iter().flatten(), chunk, 1)?;
+        let member_size = check_equal_share(devices.iter().flatten(), members)?;
         Ok(Self { layout: ParityLayout::new(kind, members, chunk, member_size) })
     }
 
