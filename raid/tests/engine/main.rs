@@ -2,6 +2,10 @@
 
 mod barrier;
 mod faults;
+mod parity_faults;
+mod parity_jobs;
+mod parity_reference;
+mod parity_rig;
 mod reference;
 mod resync;
 mod rig;
