@@ -28,6 +28,7 @@ pub mod jobs;
 pub mod layout;
 pub mod levels;
 pub mod lock;
+pub mod metadata;
 pub mod parity;
 pub mod plan;
 pub mod platform;
