@@ -15,6 +15,7 @@ mod common;
 mod copies;
 mod member;
 mod opening;
+mod stripe;
 
 pub mod array;
 pub mod bad_blocks;
