@@ -22,6 +22,8 @@ mod bytes;
 pub mod geometry;
 mod geometry_names;
 pub mod identity;
+pub mod journal;
+pub mod ppl;
 pub mod superblock;
 
 #[cfg(test)]
