@@ -160,7 +160,7 @@ fn an_array_works_with_a_barrier_from_outside() {
     let mut world = World::new(2, 7);
     let drives = vec![world.drive("disk0", 64), world.drive("disk1", 64)];
     let options = ArrayOptions {
-        level: Level::Raid10 { near_copies: 2 },
+        level: Level::raid10_near(2),
         chunk: Sectors(CHUNK_SECTORS),
         tuning: Tuning::default(),
     };
