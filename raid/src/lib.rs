@@ -15,8 +15,10 @@ mod common;
 mod copies;
 mod member;
 mod opening;
+mod sector_io;
 
 pub mod array;
+pub mod assemble;
 pub mod bad_blocks;
 pub mod buffer;
 pub mod concurrency;
@@ -29,6 +31,7 @@ pub mod levels;
 pub mod lock;
 pub mod metadata;
 pub mod parity;
+pub mod patches;
 pub mod plan;
 pub mod platform;
 pub mod request;
