@@ -19,6 +19,7 @@ pub mod assembly;
 pub mod bad_blocks;
 pub mod bitmap;
 mod bytes;
+pub mod create;
 pub mod geometry;
 mod geometry_names;
 pub mod identity;
