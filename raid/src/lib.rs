@@ -16,6 +16,7 @@ mod copies;
 mod member;
 mod opening;
 mod sector_io;
+mod stripe;
 
 pub mod array;
 pub mod assemble;

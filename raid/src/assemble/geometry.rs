@@ -27,7 +27,9 @@ pub(super) fn engine_level(geometry: Geometry) -> (Level, Sectors) {
                 far_sets: layout.far_sets,
             },
         },
-        parity => todo!("{parity:?}"),
+        geometry::Level::Raid4 => Level::Raid4,
+        geometry::Level::Raid5(layout) => Level::Raid5 { layout: raid5_layout(layout) },
+        geometry::Level::Raid6(layout) => Level::Raid6 { layout: raid6_layout(layout) },
     };
     (level, geometry.chunk)
 }
@@ -37,15 +39,19 @@ pub(super) fn parity_kind(level: geometry::Level) -> Option<ParityKind> {
     Some(match level {
         geometry::Level::Raid4 => ParityKind::Raid4,
         geometry::Level::Raid5(layout) => ParityKind::Raid5(raid5_layout(layout)),
-        geometry::Level::Raid6(layout) => ParityKind::Raid6(match layout {
-            geometry::Raid6Layout::Rotating(layout) => Raid6Layout::Rotating(raid5_layout(layout)),
-            geometry::Raid6Layout::DdfZeroRestart => Raid6Layout::DdfZeroRestart,
-            geometry::Raid6Layout::DdfNRestart => Raid6Layout::DdfNRestart,
-            geometry::Raid6Layout::DdfNContinue => Raid6Layout::DdfNContinue,
-            geometry::Raid6Layout::QLast(layout) => Raid6Layout::QLast(raid5_layout(layout)),
-        }),
+        geometry::Level::Raid6(layout) => ParityKind::Raid6(raid6_layout(layout)),
         _ => return None,
     })
+}
+
+fn raid6_layout(layout: geometry::Raid6Layout) -> Raid6Layout {
+    match layout {
+        geometry::Raid6Layout::Rotating(layout) => Raid6Layout::Rotating(raid5_layout(layout)),
+        geometry::Raid6Layout::DdfZeroRestart => Raid6Layout::DdfZeroRestart,
+        geometry::Raid6Layout::DdfNRestart => Raid6Layout::DdfNRestart,
+        geometry::Raid6Layout::DdfNContinue => Raid6Layout::DdfNContinue,
+        geometry::Raid6Layout::QLast(layout) => Raid6Layout::QLast(raid5_layout(layout)),
+    }
 }
 
 fn raid5_layout(layout: geometry::Raid5Layout) -> Raid5Layout {
