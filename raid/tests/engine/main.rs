@@ -1,7 +1,11 @@
 //! The engine's shell in a small world that explores interleavings and faults.
 
+mod bad_blocks;
 mod barrier;
 mod faults;
+mod geometries;
+mod levels;
+mod recovery;
 mod reference;
 mod resync;
 mod rig;
