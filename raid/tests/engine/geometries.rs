@@ -20,6 +20,7 @@ impl Geometry {
             Level::Linear | Level::Raid0 { .. } => 1,
             Level::Raid1 => self.setups.len() as u32,
             Level::Raid10 { layout } => layout.copies(),
+            parity => panic!("{} stores no copies", parity.name()),
         }
     }
 }
