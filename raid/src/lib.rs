@@ -24,6 +24,7 @@ pub mod error;
 pub mod layout;
 pub mod levels;
 pub mod lock;
+pub mod metadata;
 pub mod plan;
 pub mod platform;
 pub mod request;
