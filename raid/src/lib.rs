@@ -25,6 +25,7 @@ pub mod layout;
 pub mod levels;
 pub mod lock;
 pub mod metadata;
+pub mod parity;
 pub mod plan;
 pub mod platform;
 pub mod request;

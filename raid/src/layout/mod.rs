@@ -3,6 +3,7 @@
 //! Pure: nothing here knows a platform, a member's state or its contents.
 
 pub mod near;
+pub mod parity;
 
 use crate::units::{MemberIndex, Sector};
 
