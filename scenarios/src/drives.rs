@@ -155,7 +155,7 @@ fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveError> {
 
 /// What makes two paths the same drive, whatever links and device nodes lead there.
 #[derive(PartialEq, Eq)]
-enum Identity {
+pub(crate) enum Identity {
     File {
         device: u64,
         inode: u64,
@@ -168,7 +168,7 @@ enum Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         match path.metadata() {
             Ok(found) if found.file_type().is_block_device() => {
                 Self::Device { number: found.rdev() }
