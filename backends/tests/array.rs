@@ -88,7 +88,7 @@ fn check(io_uring: bool) {
     let devices = devices.collect::<Result<Vec<_>, _>>().expect("created");
     let machine = RealMachine::start(Cpus::All, Options { io_uring }).expect("a machine starts");
     let options = ArrayOptions {
-        level: Level::Raid10 { near_copies: 2 },
+        level: Level::raid10_near(2),
         chunk: Sectors(128),
         tuning: Tuning::default(),
     };

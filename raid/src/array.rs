@@ -14,7 +14,11 @@
 //!   either, until they are written again or a resync has passed. Whoever lets writes race over the
 //!   same sectors must not mind which one wins.
 //! - A member that fails is never used again in this run. The last member that holds some data is
-//!   never failed; its errors go to the caller instead.
+//!   never failed; its errors go to the caller instead. So it is with every member of a level that
+//!   stores each sector once.
+//! - Sectors in a member's list of bad blocks, and those that a recovering member lacks, are never
+//!   read there. A write error on a member with room in that list costs only the sectors, if another
+//!   member has them.
 //!
 //! What to do is decided by the pure planners of [`crate::levels`]; `execute.rs` does it.
 
@@ -22,13 +26,17 @@ use crate::buffer::{Buffer, SharedBuffer};
 use crate::common::Common;
 use crate::concurrency::barrier::{Barrier, CountingBarrier, ResyncBarrier};
 use crate::copies::CopyArray;
-use crate::copies::resync::{ResyncOptions, ResyncReport};
-use crate::device::{Device, Durability};
+use crate::device::Durability;
 use crate::error::{ArrayError, CreateError};
-use crate::levels::{DeviceFacts, Level, Raid10};
-use crate::member::{Member, MemberState};
+use crate::jobs::{CheckReport, RecoverOptions, RecoverReport, ResyncOptions, ResyncReport};
+use crate::layout::CopyLayout;
+use crate::layout::parity::ParityLayout;
+use crate::levels::Level;
+use crate::member::{MemberOptions, MemberState};
+use crate::opening;
 use crate::platform::Platform;
 use crate::request::Extent;
+use crate::stripe::ParityArray;
 use crate::tuning::Tuning;
 use crate::units::{MemberIndex, Sector, Sectors};
 use std::sync::Arc;
@@ -38,7 +46,8 @@ use std::sync::Arc;
 pub struct ArrayOptions {
     /// The level.
     pub level: Level,
-    /// One member's share of a stripe: a power of two, 4 KiB to 16 MiB.
+    /// One member's share of a stripe: 4 KiB to 1 GiB, a power of two except for RAID 0. For linear
+    /// what the members are rounded to, zero for nothing; RAID 1 does not look at it.
     pub chunk: Sectors,
     /// Which strategies guard what requests share.
     pub tuning: Tuning,
@@ -46,7 +55,15 @@ pub struct ArrayOptions {
 
 /// An array of devices of one platform.
 pub struct Array<P: Platform> {
-    copies: CopyArray<P>,
+    pub(crate) body: Body<P>,
+}
+
+/// The kinds of arrays.
+pub(crate) enum Body<P: Platform> {
+    /// Each sector once or several times, as it is.
+    Copies(CopyArray<P>),
+    /// Data with parity. Its futures are large and are boxed, so that those of copies stay small.
+    Parity(ParityArray<P>),
 }
 
 /// How a read ended.
@@ -71,7 +88,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        Self::assemble(platform, devices, options, barrier)
+        opening::open(platform, whole(devices), options, barrier, false)
     }
 
     /// As [`create`](Self::create), with a resync barrier of the caller's own in place of the one
@@ -85,48 +102,91 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
         barrier: Arc<dyn ResyncBarrier<P>>,
     ) -> Result<Arc<Self>, CreateError> {
-        Self::assemble(platform, devices, options, Barrier::Custom(barrier))
+        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), false)
     }
 
-    fn assemble(
+    /// An array of members of which each has its place, its state and its bad blocks, in the order
+    /// of their roles. It writes nothing and takes the copies to agree, as
+    /// [`create`](Self::create).
+    ///
+    /// # Errors
+    /// Any [`CreateError`]; [`CreateError::MembersMissing`] if the members in sync do not have all
+    /// data.
+    pub fn open(
         platform: &P,
-        devices: Vec<P::Device>,
+        members: Vec<MemberOptions<P>>,
         options: ArrayOptions,
-        barrier: Barrier<P>,
     ) -> Result<Arc<Self>, CreateError> {
-        let facts: Vec<DeviceFacts> = devices.iter().map(facts_of::<P>).collect();
-        let Level::Raid10 { near_copies } = options.level;
-        let level = Raid10::new(&facts, near_copies, options.chunk)?;
-        let blocks = facts.iter().map(|device| device.logical_block_bytes);
-        let block_bytes = blocks.max().expect("a level has members");
-        let members = devices
-            .into_iter()
-            .zip(0..)
-            .map(|(device, index)| Member::new(platform, MemberIndex(index), device));
-        let members = members.collect();
-        let common = Common::new(platform, members, block_bytes, options.tuning.spin_kind);
-        let copies = CopyArray::new(platform, common, level, barrier);
-        Ok(Arc::new(Self { copies }))
+        let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
+        opening::open(platform, members, options, barrier, false)
+    }
+
+    /// As [`open`](Self::open), for reading only: nothing is ever written to a member, not even to
+    /// repair it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_read_only(
+        platform: &P,
+        members: Vec<MemberOptions<P>>,
+        options: ArrayOptions,
+    ) -> Result<Arc<Self>, CreateError> {
+        let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
+        opening::open(platform, members, options, barrier, true)
     }
 
     /// How much the array holds.
     pub fn capacity(&self) -> Sectors {
-        self.copies.capacity()
+        match &self.body {
+            Body::Copies(array) => array.capacity(),
+            Body::Parity(array) => array.capacity(),
+        }
     }
 
     /// The smallest unit of requests, in bytes: the largest of the members' logical blocks.
     pub fn logical_block_bytes(&self) -> u32 {
-        self.copies.common.logical_block_bytes
+        self.common().logical_block_bytes
     }
 
-    /// The planner, which knows the address map.
-    pub fn level(&self) -> &Raid10 {
-        &self.copies.level
+    /// The address map, if the array stores each sector as it is.
+    pub fn copy_layout(&self) -> Option<&CopyLayout> {
+        match &self.body {
+            Body::Copies(array) => Some(array.level.layout()),
+            Body::Parity(_) => None,
+        }
     }
 
-    /// The state of each member, in their order.
+    /// The address map, if the array has parity.
+    pub fn parity_layout(&self) -> Option<&ParityLayout> {
+        match &self.body {
+            Body::Copies(_) => None,
+            Body::Parity(array) => Some(array.level.layout()),
+        }
+    }
+
+    /// The state of each member, in the order of their roles, and then of each replacement.
     pub async fn member_states(&self, cpu: &P::Cpu) -> Vec<MemberState> {
-        self.copies.common.member_states(cpu).await
+        self.common().member_states(cpu).await
+    }
+
+    /// The place in [`member_states`](Self::member_states) of the replacement for a role.
+    pub fn replacement_of(&self, role: MemberIndex) -> Option<MemberIndex> {
+        self.common().replacement_of(role)
+    }
+
+    /// The bad sectors of a member or replacement, in sectors of its data, ascending.
+    ///
+    /// # Panics
+    /// If there is no such member.
+    pub async fn bad_blocks(&self, cpu: &P::Cpu, member: MemberIndex) -> Vec<Extent> {
+        self.common().member(member).bad_blocks(cpu).await
+    }
+
+    fn common(&self) -> &Common<P> {
+        match &self.body {
+            Body::Copies(array) => &array.common,
+            Body::Parity(array) => &array.common,
+        }
     }
 
     /// Fills `into` from the sectors that start at `at`.
@@ -138,7 +198,10 @@ impl<P: Platform> Array<P> {
     )]
     pub async fn read(&self, cpu: &P::Cpu, at: Sector, into: Buffer) -> ReadDone {
         match self.check_request(at, into.len()) {
-            Ok(extent) => self.copies.execute_read(cpu, extent, into).await,
+            Ok(extent) => match &self.body {
+                Body::Copies(array) => array.execute_read(cpu, extent, into).await,
+                Body::Parity(array) => Box::pin(array.read(cpu, extent, into)).await,
+            },
             Err(error) => ReadDone { result: Err(error), buffer: into },
         }
     }
@@ -158,7 +221,13 @@ impl<P: Platform> Array<P> {
         durability: Durability,
     ) -> Result<(), ArrayError> {
         let extent = self.check_request(at, data.len())?;
-        self.copies.execute_write(cpu, extent, data, durability).await
+        if self.common().read_only {
+            return Err(ArrayError::ReadOnly);
+        }
+        match &self.body {
+            Body::Copies(array) => array.execute_write(cpu, extent, data, durability).await,
+            Body::Parity(array) => Box::pin(array.write(cpu, extent, data, durability)).await,
+        }
     }
 
     /// Makes every write that completed before durable.
@@ -167,20 +236,30 @@ impl<P: Platform> Array<P> {
     /// [`ArrayError::Unflushed`].
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
-        self.copies.flush(cpu).await
+        match &self.body {
+            Body::Copies(array) => array.flush(cpu).await,
+            Body::Parity(array) => Box::pin(array.flush(cpu)).await,
+        }
     }
 
     /// Says that the copies may differ anywhere, as after a power loss. From now on reads stay with
-    /// the first copy, sector by sector until a resync has passed.
+    /// the first copy, sector by sector until a resync has passed. Parity is not read while data can
+    /// be, so with parity this changes nothing.
     pub async fn distrust_copies(&self, cpu: &P::Cpu) {
-        self.copies.distrust_from(cpu, Sector(0)).await;
+        match &self.body {
+            Body::Copies(array) => array.distrust_from(cpu, Sector(0)).await,
+            Body::Parity(_) => {}
+        }
     }
 
     /// Stops the array: returns when no request and no background job is under way, and keeps new
     /// ones waiting until [`resume`](Self::resume). A second suspension waits for the end of the
     /// first.
     pub async fn suspend(&self, cpu: &P::Cpu) {
-        self.copies.suspend(cpu).await;
+        match &self.body {
+            Body::Copies(array) => array.suspend(cpu).await,
+            Body::Parity(array) => Box::pin(array.suspend(cpu)).await,
+        }
     }
 
     /// Lets requests and background jobs go on.
@@ -188,7 +267,10 @@ impl<P: Platform> Array<P> {
     /// # Panics
     /// If the array is not suspended.
     pub async fn resume(&self, cpu: &P::Cpu) {
-        self.copies.resume(cpu).await;
+        match &self.body {
+            Body::Copies(array) => array.resume(cpu).await,
+            Body::Parity(array) => Box::pin(array.resume(cpu)).await,
+        }
     }
 
     /// Makes all copies in a range agree, and flushes the members.
@@ -201,7 +283,45 @@ impl<P: Platform> Array<P> {
         cpu: &P::Cpu,
         options: ResyncOptions,
     ) -> Result<ResyncReport, ArrayError> {
-        self.copies.resync(cpu, options).await
+        match &self.body {
+            Body::Copies(array) => array.resync(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.resync(cpu, options)).await,
+        }
+    }
+
+    /// Compares the redundancy in a range and writes nothing.
+    ///
+    /// # Errors
+    /// Options that cannot be, [`ArrayError::ResyncRunning`]. Sectors that cannot be read are no
+    /// error but a count in the report.
+    pub async fn check(
+        &self,
+        cpu: &P::Cpu,
+        options: ResyncOptions,
+    ) -> Result<CheckReport, ArrayError> {
+        match &self.body {
+            Body::Copies(array) => array.check(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.check(cpu, options)).await,
+        }
+    }
+
+    /// Fills all members and replacements that are recovering, each from its recovery point on,
+    /// which moves on window by window. Who reaches the end is in sync; a replacement then takes the
+    /// place of its member, which is failed.
+    ///
+    /// # Errors
+    /// Options that cannot be, [`ArrayError::ReadOnly`], [`ArrayError::ResyncRunning`];
+    /// [`ArrayError::Unreadable`] if some sectors cannot be had from the others and the member has
+    /// no room to note them as bad: it stays recovering.
+    pub async fn recover(
+        &self,
+        cpu: &P::Cpu,
+        options: RecoverOptions,
+    ) -> Result<RecoverReport, ArrayError> {
+        match &self.body {
+            Body::Copies(array) => array.recover(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.recover(cpu, options)).await,
+        }
     }
 
     fn check_request(&self, at: Sector, length_bytes: usize) -> Result<Extent, ArrayError> {
@@ -209,10 +329,6 @@ impl<P: Platform> Array<P> {
     }
 }
 
-fn facts_of<P: Platform>(device: &P::Device) -> DeviceFacts {
-    DeviceFacts {
-        name: device.name().to_owned(),
-        size: device.size(),
-        logical_block_bytes: device.logical_block_bytes(),
-    }
+fn whole<P: Platform>(devices: Vec<P::Device>) -> Vec<MemberOptions<P>> {
+    devices.into_iter().map(|device| MemberOptions::whole(Arc::new(device))).collect()
 }

@@ -2,12 +2,13 @@
 //! person: what, where, and what would be right.
 
 use crate::device::IoError;
+use crate::levels::Level;
 use crate::units::{MemberIndex, Sector, Sectors};
 
 /// Why no array can be made of these devices with these options. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
-    /// RAID 10 needs two members at least.
+    /// The level needs more.
     #[error("{level} needs at least {members_min} members, but there are only {members}")]
     TooFewMembers {
         /// How many there are.
@@ -16,6 +17,16 @@ pub enum CreateError {
         level: &'static str,
         /// How many it needs.
         members_min: u32,
+    },
+    /// More members than the level's arithmetic can tell apart.
+    #[error("{level} has at most {members_max} members, but there are {members}")]
+    TooManyMembers {
+        /// How many there are.
+        members: u32,
+        /// The level in the field's words.
+        level: &'static str,
+        /// How many it can have.
+        members_max: u32,
     },
     /// Zero copies.
     #[error("zero near copies would store nothing: give 1 to {members}")]
@@ -31,6 +42,36 @@ pub enum CreateError {
         /// How many members there are.
         members: u32,
     },
+    /// Two copies of a chunk would lie on one member.
+    #[error(
+        "{near_copies} near and {far_copies} far copies of each need {} members, but there are \
+         {members}", u64::from(*near_copies) * u64::from(*far_copies)
+    )]
+    MoreFarCopiesThanMembers {
+        /// Copies side by side.
+        near_copies: u32,
+        /// How often those are stored.
+        far_copies: u32,
+        /// How many members there are.
+        members: u32,
+    },
+    /// A combination of near and far copies for which md's map loses data.
+    #[error(
+        "on {members} members this layout puts two chunks in one place: take another number of \
+         members or of copies"
+    )]
+    LayoutCollides {
+        /// How many members there are.
+        members: u32,
+    },
+    /// Data would be missing, since no other member has it.
+    #[error("{level} cannot do without {members}")]
+    MembersMissing {
+        /// The level in the field's words.
+        level: &'static str,
+        /// Who, as part of a sentence.
+        members: String,
+    },
     /// The chunk size is no power of two.
     #[error("a chunk of {chunk_bytes} bytes is no power of two")]
     ChunkNotPowerOfTwo {
@@ -40,7 +81,7 @@ pub enum CreateError {
     /// The chunk size is too small or too large.
     #[error(
         "a chunk of {chunk_bytes} bytes is out of range: \
-         give {chunk_bytes_min} (4 KiB) to {chunk_bytes_max} (16 MiB)"
+         give {chunk_bytes_min} (4 KiB) to {chunk_bytes_max} (1 GiB)"
     )]
     ChunkOutOfRange {
         /// The size asked for.
@@ -62,6 +103,32 @@ pub enum CreateError {
         /// Its logical block.
         block_bytes: u32,
     },
+    /// A chunk would be no whole number of a device's blocks.
+    #[error(
+        "a chunk of {chunk_bytes} bytes is no whole number of blocks of {device}, {block_bytes} \
+         bytes each"
+    )]
+    ChunkCutsBlock {
+        /// The chunk size asked for.
+        chunk_bytes: u64,
+        /// The device.
+        device: String,
+        /// Its logical block.
+        block_bytes: u32,
+    },
+    /// One of the array's blocks would lie on two members.
+    #[error(
+        "{device} would end within a block: it offers {used_bytes} bytes, and the array's blocks \
+         have {block_bytes}"
+    )]
+    MemberCutsBlock {
+        /// The device.
+        device: String,
+        /// What the array would use of it.
+        used_bytes: u64,
+        /// The largest of the members' logical blocks.
+        block_bytes: u32,
+    },
     /// A device does not hold a single chunk.
     #[error("{device} is too small: it has {device_bytes} bytes, and one chunk has {chunk_bytes}")]
     DeviceTooSmall {
@@ -72,6 +139,38 @@ pub enum CreateError {
         /// The chunk size asked for.
         chunk_bytes: u64,
     },
+    /// A device does not hold a chunk for each of the far copies.
+    #[error(
+        "{device} is too small: it has {device_bytes} bytes, and a chunk of {chunk_bytes} bytes \
+         for each of {far_copies} far copies has to fit"
+    )]
+    TooSmallForCopies {
+        /// The device.
+        device: String,
+        /// Its size.
+        device_bytes: u64,
+        /// The chunk size asked for.
+        chunk_bytes: u64,
+        /// How many far copies there are.
+        far_copies: u32,
+    },
+    /// A member's data would reach beyond the end of its device, or begin within a block.
+    #[error(
+        "sectors {data_start}+{data_length} of {device} cannot hold a member's data: it has \
+         {device_size} sectors, in blocks of {block_bytes} bytes"
+    )]
+    DataOutOfPlace {
+        /// The device.
+        device: String,
+        /// Where the member's data would start.
+        data_start: Sector,
+        /// How much there would be.
+        data_length: Sectors,
+        /// What the device has.
+        device_size: Sectors,
+        /// Its logical block.
+        block_bytes: u32,
+    },
     /// The members together exceed 64-bit addresses.
     #[error("{members} members of {member_size} sectors are more than 64-bit addresses reach")]
     TooLarge {
@@ -80,6 +179,18 @@ pub enum CreateError {
         /// What each offers.
         member_size: Sectors,
     },
+}
+
+impl CreateError {
+    /// `how` says what is wrong with them, such as `missing`.
+    pub(crate) fn members_missing(level: Level, missing: &[MemberIndex], how: &str) -> Self {
+        let names: Vec<String> = missing.iter().map(MemberIndex::to_string).collect();
+        let members = match &names[..] {
+            [one] => format!("member {one}, which is {how}"),
+            several => format!("members {}, which are {how}", several.join(", ")),
+        };
+        Self::MembersMissing { level: level.name(), members }
+    }
 }
 
 /// Why the array did not do what it was asked.
@@ -125,6 +236,20 @@ pub enum ArrayError {
         #[source]
         cause: IoError,
     },
+    /// Members of a stripe do not give their part, more than parity can replace. Of a write nothing
+    /// was written there.
+    #[error(
+        "sectors {at}+{length} cannot be put together: the members {} do not give their part",
+        members.iter().map(MemberIndex::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    BeyondRedundancy {
+        /// The first sector that is concerned.
+        at: Sector,
+        /// How many.
+        length: Sectors,
+        /// Whose part is missing.
+        members: Vec<MemberIndex>,
+    },
     /// A member did not take a write, and the array would not survive losing it. The sectors hold
     /// old or new data, sector by sector.
     #[error("member {member} did not take sectors {at}+{length}, and it cannot be spared")]
@@ -148,9 +273,12 @@ pub enum ArrayError {
         #[source]
         cause: IoError,
     },
-    /// One resync at a time.
-    #[error("a resync is already running")]
+    /// One resync, check or recovery at a time.
+    #[error("a resync, a check or a recovery is already running")]
     ResyncRunning,
+    /// The array was opened to be read.
+    #[error("the array is open read-only")]
+    ReadOnly,
     /// A resync has to make progress, and may not raise the barrier higher than it goes.
     #[error(
         "a resync needs a window of at least one logical block and 1 to {windows_max} windows in \

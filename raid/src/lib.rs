@@ -14,13 +14,17 @@
 mod common;
 mod copies;
 mod member;
+mod opening;
+mod stripe;
 
 pub mod array;
+pub mod bad_blocks;
 pub mod buffer;
 pub mod concurrency;
 pub mod conformance;
 pub mod device;
 pub mod error;
+pub mod jobs;
 pub mod layout;
 pub mod levels;
 pub mod lock;
@@ -33,8 +37,11 @@ pub mod tuning;
 pub mod units;
 
 pub use array::{Array, ArrayOptions, ReadDone};
-pub use copies::resync::{RESYNC_WINDOW, ResyncOptions, ResyncReport};
+pub use bad_blocks::BadBlocks;
 pub use error::{ArrayError, CreateError};
+pub use jobs::{
+    CheckReport, RESYNC_WINDOW, RecoverOptions, RecoverReport, ResyncOptions, ResyncReport,
+};
 pub use levels::Level;
-pub use member::MemberState;
+pub use member::{MemberDevice, MemberOptions, MemberState};
 pub use tuning::Tuning;

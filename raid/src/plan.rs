@@ -2,13 +2,10 @@
 //! be printed and compared, and is carried out by the array's shell, `execute.rs`.
 
 use crate::layout::Location;
-use smallvec::SmallVec;
+pub use crate::layout::Locations;
+use std::fmt;
 
-/// Places on the members that hold the same sectors, in the order of preference. Up to four of
-/// them need no allocation.
-pub type Locations = SmallVec<[Location; 4]>;
-
-/// How to read a piece, which lies within one chunk.
+/// How to read a piece, within which places do not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadPlan {
     /// One of these places has it; which one is best depends on load.
@@ -18,7 +15,7 @@ pub enum ReadPlan {
     },
 }
 
-/// How to write a piece, which lies within one chunk.
+/// How to write a piece, within which places do not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WritePlan {
     /// All of these places take it, as far as their members live.
@@ -26,6 +23,53 @@ pub enum WritePlan {
         /// Where the piece has to be written.
         targets: Locations,
     },
+}
+
+impl ReadPlan {
+    /// What is left of the plan where only the places for which `usable` says yes can be read.
+    pub fn only(self, usable: impl Fn(Location) -> bool) -> Self {
+        let Self::OneOf { mut candidates } = self;
+        candidates.retain(|location| usable(*location));
+        Self::OneOf { candidates }
+    }
+}
+
+impl WritePlan {
+    /// What is left of the plan where only the places for which `usable` says yes take writes.
+    pub fn only(self, usable: impl Fn(Location) -> bool) -> Self {
+        let Self::AllOf { mut targets } = self;
+        targets.retain(|location| usable(*location));
+        Self::AllOf { targets }
+    }
+}
+
+/// Such as `read m0@8 or m1@8`: the member and its first sector.
+impl fmt::Display for ReadPlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::OneOf { candidates } = self;
+        write_places(formatter, "read", candidates, " or ")
+    }
+}
+
+/// Such as `write m0@8 and m1@8`: the member and its first sector.
+impl fmt::Display for WritePlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::AllOf { targets } = self;
+        write_places(formatter, "write", targets, " and ")
+    }
+}
+
+fn write_places(
+    formatter: &mut fmt::Formatter<'_>,
+    verb: &str,
+    places: &[Location],
+    between: &str,
+) -> fmt::Result {
+    if places.is_empty() {
+        return write!(formatter, "{verb} nothing: no copy is left");
+    }
+    let places: Vec<String> = places.iter().map(Location::to_string).collect();
+    write!(formatter, "{verb} {}", places.join(between))
 }
 
 /// A place that could be read, with what is known of its member's load.
@@ -68,6 +112,18 @@ mod tests {
     fn the_first_is_read_on_a_tie() {
         check(&[2, 1, 1], Some(1));
         check(&[0, 0], Some(0));
+    }
+
+    #[test]
+    fn a_plan_reads_as_a_sentence() {
+        let at = |member| Location { member: MemberIndex(member), at: Sector(8) };
+        let read = ReadPlan::OneOf { candidates: [at(0), at(2)].into_iter().collect() };
+        assert_eq!(read.to_string(), "read m0@8 or m2@8");
+        assert_eq!(read.only(|_| false).to_string(), "read nothing: no copy is left");
+        let write = WritePlan::AllOf { targets: [at(0), at(2)].into_iter().collect() };
+        assert_eq!(write.to_string(), "write m0@8 and m2@8");
+        let degraded = write.only(|location| location.member.0 != 0);
+        assert_eq!(degraded.to_string(), "write m2@8");
     }
 
     #[test]

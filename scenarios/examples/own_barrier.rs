@@ -123,7 +123,7 @@ fn simulate(design: Design, cores: u32, resync: bool) -> u64 {
         .map(|_| simulation.drive_without_content("drive", &machine.drive, DRIVE_SIZE))
         .collect();
     let mut options = ArrayOptions {
-        level: Level::Raid10 { near_copies: 2 },
+        level: Level::raid10_near(2),
         chunk: Sectors(128),
         tuning: Tuning { spin_kind: SpinKind::Queued, ..Tuning::default() },
     };

@@ -218,11 +218,8 @@ impl Run {
 /// The host's program: recover if it has run before, then write.
 fn boot(boot: Boot<'_>, oracle: Arc<Mutex<Oracle>>) {
     let platform = boot.simulation.platform();
-    let options = ArrayOptions {
-        level: Level::Raid10 { near_copies: 2 },
-        chunk: CHUNK,
-        tuning: Tuning::default(),
-    };
+    let options =
+        ArrayOptions { level: Level::raid10_near(2), chunk: CHUNK, tuning: Tuning::default() };
     let array = Array::create(&platform, boot.drives, options).expect("a possible array");
     assert_eq!(array.capacity(), Sectors(CAPACITY));
     let run = Run { array, oracle, media: boot.media };

@@ -12,27 +12,33 @@ use crate::common::device_is_lost;
 use crate::device::{Durability, Io, IoError};
 use crate::error::ArrayError;
 use crate::layout::Location;
-use crate::member::CompletionOf;
+use crate::member::{CompletionOf, Readable};
 use crate::plan::{Candidate, Locations, ReadPlan, WritePlan, least_loaded};
 use crate::platform::{Cpu, Platform, Work};
 use crate::request::Extent;
 use crate::units::{MemberIndex, Sectors};
 use smallvec::SmallVec;
 
-/// A piece that a member is reading.
+/// A piece that is being read.
 struct ReadInFlight<P: Platform> {
     piece: Extent,
     candidates: Locations,
-    /// Whether any candidate will do, or the first that lives has to be read.
+    /// Whether any candidate will do, or the first that can be read has to be.
     may_balance: bool,
-    member: MemberIndex,
-    completion: CompletionOf<P>,
+    reader: Reader<P>,
+}
+
+/// Who reads a piece.
+enum Reader<P: Platform> {
+    Member(MemberIndex, CompletionOf<P>),
+    /// No single member has all of it.
+    Nobody(Buffer),
 }
 
 /// How a piece came out.
 enum PieceRead {
     Done,
-    /// A member could not read its copy but may take a new one.
+    /// A member could not read its copy but may take a new one, or no member has all of it.
     NeedsRepair,
     Unreadable(IoError),
 }
@@ -40,7 +46,9 @@ enum PieceRead {
 /// A copy that a member is writing.
 struct WriteInFlight<P: Platform> {
     piece: Extent,
-    member: MemberIndex,
+    location: Location,
+    /// Whether some of its sectors may be in the member's list of bad blocks.
+    had_bad_blocks: bool,
     completion: CompletionOf<P>,
 }
 
@@ -56,15 +64,19 @@ impl<P: Platform> CopyArray<P> {
         let may_balance = self.copies_agree(cpu, extent).await;
         let mut handed: SmallVec<[ReadInFlight<P>; 1]> = SmallVec::new();
         let mut rest = Some(into);
-        for piece in extent.split(self.chunk) {
+        for piece in self.level.layout().split(extent) {
             cpu.spend(Work::ArrayRequest).await;
             let buffer = take_front(&mut rest, piece.length);
             let ReadPlan::OneOf { candidates } = self.level.plan_read(piece);
-            let location = self.choose(cpu, &candidates, &[], may_balance).await;
-            let location = location.expect("some member that holds the piece is never failed");
-            let completion = self.submit_read(cpu, location, buffer).await;
-            let member = location.member;
-            handed.push(ReadInFlight { piece, candidates, may_balance, member, completion });
+            let candidates = self.with_replacements(candidates);
+            let reader = match self.choose(cpu, piece, &candidates, &[], may_balance).await {
+                None => Reader::Nobody(buffer),
+                Some(location) => {
+                    let completion = self.submit_read(cpu, location, buffer).await;
+                    Reader::Member(location.member, completion)
+                }
+            };
+            handed.push(ReadInFlight { piece, candidates, may_balance, reader });
         }
         self.barrier.submitted(cpu).await;
         self.common.suspension.leave(cpu).await;
@@ -110,18 +122,21 @@ impl<P: Platform> CopyArray<P> {
         self.common.suspension.enter(cpu).await;
         self.barrier.enter(cpu).await;
         let mut handed: SmallVec<[WriteInFlight<P>; 4]> = SmallVec::new();
-        for piece in extent.split(self.chunk) {
+        for piece in self.level.layout().split(extent) {
             cpu.spend(Work::ArrayRequest).await;
             let start = (piece.at - extent.at).bytes() as usize;
             let data = data.slice(start..start + piece.length.bytes() as usize);
             let WritePlan::AllOf { targets } = self.level.plan_write(piece);
             let mut live = 0;
-            for Location { member, at } in targets {
-                if self.common.member(member).is_live(cpu).await {
+            for location in self.with_replacements(targets) {
+                let member = self.common.member(location.member);
+                let flags = member.flags(cpu).await;
+                if flags.takes_writes() {
                     live += 1;
-                    let io = Io::Write { at, data: data.clone(), durability };
-                    let completion = self.common.member(member).submit(cpu, io).await;
-                    handed.push(WriteInFlight { piece, member, completion });
+                    let had_bad_blocks = flags.has_bad_blocks();
+                    let io = Io::Write { at: location.at, data: data.clone(), durability };
+                    let completion = member.submit(cpu, io).await;
+                    handed.push(WriteInFlight { piece, location, had_bad_blocks, completion });
                 }
             }
             assert!(live > 0, "some member that holds the piece is never failed");
@@ -141,26 +156,33 @@ impl<P: Platform> CopyArray<P> {
         result
     }
 
-    /// Where to read: the best of the candidates that live and were not tried.
+    /// Where to read: the best of the candidates that have the piece and were not tried.
     async fn choose(
         &self,
         cpu: &P::Cpu,
+        piece: Extent,
         candidates: &[Location],
         tried: &[MemberIndex],
         may_balance: bool,
     ) -> Option<Location> {
-        let mut live: SmallVec<[Candidate; 4]> = SmallVec::new();
+        let mut preferred: SmallVec<[Candidate; 4]> = SmallVec::new();
         for location in candidates.iter().copied() {
             let member = self.common.member(location.member);
-            if tried.contains(&location.member) || !member.is_live(cpu).await {
+            let extent = Extent { at: location.at, length: piece.length };
+            if tried.contains(&location.member) || !member.may_read(cpu, extent).await {
                 continue;
             }
-            if !may_balance {
+            // Write-mostly candidates are the last.
+            let last_resort = member.is_write_mostly();
+            if !may_balance || (last_resort && preferred.is_empty()) {
                 return Some(location);
             }
-            live.push(Candidate { location, in_flight: member.in_flight(cpu).await });
+            if !last_resort {
+                let in_flight = member.in_flight(cpu).await;
+                preferred.push(Candidate { location, in_flight });
+            }
         }
-        least_loaded(live)
+        least_loaded(preferred)
     }
 
     async fn submit_read(&self, cpu: &P::Cpu, location: Location, into: Buffer) -> CompletionOf<P> {
@@ -169,20 +191,35 @@ impl<P: Platform> CopyArray<P> {
 
     /// Waits for a piece. If the member is lost, goes on to the next copy.
     async fn finish_read(&self, cpu: &P::Cpu, read: ReadInFlight<P>) -> (PieceRead, Buffer) {
-        let ReadInFlight { candidates, may_balance, member, completion, .. } = read;
+        let (member, completion) = match read.reader {
+            Reader::Member(member, completion) => (member, completion),
+            Reader::Nobody(buffer) => return (PieceRead::NeedsRepair, buffer),
+        };
         let done = self.common.member(member).wait(cpu, completion).await;
         let buffer = done.buffer.expect("a device gives a read's buffer back");
         let Err(cause) = done.result else { return (PieceRead::Done, buffer) };
         if !device_is_lost(&cause) {
-            return (PieceRead::NeedsRepair, buffer);
+            return (self.sectors_lost(&read.candidates, cause), buffer);
         }
-        Box::pin(self.read_elsewhere(cpu, &candidates, may_balance, (member, cause), buffer)).await
+        let ReadInFlight { piece, candidates, may_balance, .. } = read;
+        let lost = (member, cause);
+        Box::pin(self.read_elsewhere(cpu, piece, &candidates, may_balance, lost, buffer)).await
+    }
+
+    /// A member could not read its copy.
+    fn sectors_lost(&self, candidates: &[Location], cause: IoError) -> PieceRead {
+        match candidates.len() {
+            // The level keeps no other.
+            1 => PieceRead::Unreadable(cause),
+            _ => PieceRead::NeedsRepair,
+        }
     }
 
     /// Reads a piece from one copy after the other, after the member `lost` failed to give it.
     async fn read_elsewhere(
         &self,
         cpu: &P::Cpu,
+        piece: Extent,
         candidates: &[Location],
         may_balance: bool,
         lost: (MemberIndex, IoError),
@@ -194,8 +231,12 @@ impl<P: Platform> CopyArray<P> {
             // Whether it could be spared or not: another copy may still have the piece.
             self.fail_member(cpu, member, &cause).await;
             tried.push(member);
-            let Some(location) = self.choose(cpu, candidates, &tried, may_balance).await else {
-                return (PieceRead::Unreadable(cause), buffer);
+            let location = self.choose(cpu, piece, candidates, &tried, may_balance).await;
+            let Some(location) = location else {
+                return (
+                    self.no_single_reader(cpu, piece, candidates, &tried, cause).await,
+                    buffer,
+                );
             };
             member = location.member;
             let completion = self.submit_read(cpu, location, buffer).await;
@@ -203,19 +244,47 @@ impl<P: Platform> CopyArray<P> {
             buffer = done.buffer.expect("a device gives a read's buffer back");
             match done.result {
                 Ok(()) => return (PieceRead::Done, buffer),
-                Err(error) if !device_is_lost(&error) => return (PieceRead::NeedsRepair, buffer),
+                Err(error) if !device_is_lost(&error) => {
+                    return (self.sectors_lost(candidates, error), buffer);
+                }
                 Err(error) => cause = error,
             }
         }
     }
 
-    /// Waits for a copy. A member that did not take it is failed before this returns, so the caller
-    /// may report success if the array survives that.
+    /// After the last member that had all of a piece was lost: whether others have parts of it.
+    async fn no_single_reader(
+        &self,
+        cpu: &P::Cpu,
+        piece: Extent,
+        candidates: &[Location],
+        tried: &[MemberIndex],
+        cause: IoError,
+    ) -> PieceRead {
+        for location in candidates.iter().filter(|location| !tried.contains(&location.member)) {
+            let extent = Extent { at: location.at, length: piece.length };
+            let readable = self.common.member(location.member).readable(cpu, extent).await;
+            if readable != Readable::No {
+                return PieceRead::NeedsRepair;
+            }
+        }
+        PieceRead::Unreadable(cause)
+    }
+
+    /// Waits for a copy. If a member did not take it, that is recorded before this returns, so the
+    /// caller may report success if the array survives that.
     async fn finish_write(&self, cpu: &P::Cpu, write: WriteInFlight<P>) -> Result<(), ArrayError> {
-        let WriteInFlight { piece, member, completion } = write;
+        let WriteInFlight { piece, location, had_bad_blocks, completion } = write;
+        let member = location.member;
         let done = self.common.member(member).wait(cpu, completion).await;
-        let Err(cause) = done.result else { return Ok(()) };
-        if Box::pin(self.fail_member(cpu, member, &cause)).await {
+        let Err(cause) = done.result else {
+            if had_bad_blocks {
+                let extent = Extent { at: location.at, length: piece.length };
+                Box::pin(self.common.written_again(cpu, member, extent)).await;
+            }
+            return Ok(());
+        };
+        if Box::pin(self.write_failed(cpu, piece, location, &cause)).await {
             return Ok(());
         }
         // Other copies may have taken it: let reads stay with one of them.

@@ -1,5 +1,5 @@
-//! Makes the copies of some sectors agree: the first copy that can be read, in the order of the
-//! slots, is the truth, and goes to every copy that differs or cannot be read. Reads of sectors
+//! Makes the copies of some sectors agree: the first copy that can be read, in the order in which
+//! reads prefer them, is the truth, and goes to every copy that differs or cannot be read. Reads of sectors
 //! whose copies are not known to agree see that same copy, so what a caller has seen stays.
 //!
 //! Only inside the barrier and with the sectors claimed: then nobody writes them.
@@ -9,26 +9,37 @@ use crate::buffer::{Buffer, SharedBuffer};
 use crate::common::device_is_lost;
 use crate::device::{Durability, Io, IoError};
 use crate::layout::Location;
-use crate::member::CompletionOf;
+use crate::member::{CompletionOf, Readable};
 use crate::plan::ReadPlan;
 use crate::platform::{Cpu, Platform, Work};
 use crate::request::Extent;
-use crate::units::{SECTOR_BYTES, Sectors};
-
-/// Sectors of the unit in which damaged chunks are looked through, if the logical block is no
-/// larger: a page. Two copies with one bad sector each lose nothing, unless both are in one unit.
-const REPAIR_UNIT_SECTORS: u64 = 8;
+use crate::units::Sectors;
 
 /// All copies of a piece, being read.
 pub(super) struct CopiesInFlight<P: Platform> {
     piece: Extent,
-    reads: Vec<(Location, CompletionOf<P>)>,
+    reads: Vec<(Location, CopyRead<P>)>,
+}
+
+/// A copy that is being read, or is known to be bad in some sectors.
+enum CopyRead<P: Platform> {
+    Submitted(CompletionOf<P>),
+    KnownBad,
 }
 
 /// A copy, or why it could not be read.
-struct Copy {
-    location: Location,
-    contents: Result<Buffer, IoError>,
+pub(super) struct Copy {
+    pub(super) location: Location,
+    pub(super) contents: Result<Buffer, IoError>,
+}
+
+/// Whether a copy was written.
+pub(super) enum CopyWritten {
+    Yes,
+    /// No, and nobody will read it: its sectors are noted as bad, or the member has failed.
+    Spared,
+    /// No, and it may still be read.
+    No,
 }
 
 /// What came of writing the truth to the copies of a piece.
@@ -68,7 +79,7 @@ impl<P: Platform> CopyArray<P> {
         self.common.claims.claim(cpu, piece).await;
         self.barrier.raise(cpu, false).await;
         let mut result = Ok(());
-        for unit in piece.split(self.repair_unit()) {
+        for unit in self.parts(cpu, piece).await {
             let copies = self.submit_copies(cpu, unit).await;
             let copies = self.wait_for_copies(cpu, copies).await;
             match self.spread_truth(cpu, unit, copies).await {
@@ -85,16 +96,23 @@ impl<P: Platform> CopyArray<P> {
         result
     }
 
-    /// Begins to read all live copies of a piece.
+    /// Begins to read all copies of a piece that members have, or should have.
     pub(super) async fn submit_copies(&self, cpu: &P::Cpu, piece: Extent) -> CopiesInFlight<P> {
         let ReadPlan::OneOf { candidates } = self.level.plan_read(piece);
+        let candidates = self.with_replacements(candidates);
         let mut reads = Vec::with_capacity(candidates.len());
         for location in candidates {
             let member = self.common.member(location.member);
-            if member.is_live(cpu).await {
-                let into = Buffer::zeroed(piece.length.bytes() as usize);
-                let io = Io::Read { at: location.at, into };
-                reads.push((location, member.submit(cpu, io).await));
+            let extent = Extent { at: location.at, length: piece.length };
+            match member.readable(cpu, extent).await {
+                Readable::No => {}
+                Readable::InPart => reads.push((location, CopyRead::KnownBad)),
+                Readable::Yes => {
+                    let into = Buffer::zeroed(piece.length.bytes() as usize);
+                    let io = Io::Read { at: location.at, into };
+                    let completion = member.submit(cpu, io).await;
+                    reads.push((location, CopyRead::Submitted(completion)));
+                }
             }
         }
         CopiesInFlight { piece, reads }
@@ -108,7 +126,7 @@ impl<P: Platform> CopyArray<P> {
             return self.spread_and_count(cpu, piece, copies).await;
         }
         let mut sum = Reconciled::default();
-        for unit in piece.split(self.repair_unit()) {
+        for unit in self.parts(cpu, piece).await {
             let copies = self.submit_copies(cpu, unit).await;
             let copies = self.wait_for_copies(cpu, copies).await;
             let part = self.spread_and_count(cpu, unit, copies).await;
@@ -137,9 +155,18 @@ impl<P: Platform> CopyArray<P> {
     }
 
     /// The copies; those of members that turn out to be lost and can be spared are left out.
-    async fn wait_for_copies(&self, cpu: &P::Cpu, copies: CopiesInFlight<P>) -> Vec<Copy> {
+    pub(super) async fn wait_for_copies(
+        &self,
+        cpu: &P::Cpu,
+        copies: CopiesInFlight<P>,
+    ) -> Vec<Copy> {
         let mut known = Vec::with_capacity(copies.reads.len());
-        for (location, completion) in copies.reads {
+        for (location, read) in copies.reads {
+            let CopyRead::Submitted(completion) = read else {
+                let contents = Err(IoError::Media { at: location.at });
+                known.push(Copy { location, contents });
+                continue;
+            };
             let done = self.common.member(location.member).wait(cpu, completion).await;
             if let Err(cause) = &done.result
                 && device_is_lost(cause)
@@ -174,16 +201,20 @@ impl<P: Platform> CopyArray<P> {
                     continue;
                 }
             }
-            let (at, data) = (location.at, truth.clone());
-            let io = Io::Write { at, data, durability: Durability::Cached };
-            let member = self.common.member(location.member);
-            let completion = member.submit(cpu, io).await;
-            if let Err(cause) = member.wait(cpu, completion).await.result {
-                unsettled |= !self.fail_member(cpu, location.member, &cause).await;
+            if self.common.read_only {
+                unsettled = true;
                 continue;
             }
+            match self.write_copy(cpu, piece, location, truth.clone()).await {
+                CopyWritten::Yes => {}
+                CopyWritten::Spared => continue,
+                CopyWritten::No => {
+                    unsettled = true;
+                    continue;
+                }
+            }
             written = written + piece.length;
-            let (member, at, sectors) = (location.member.0, at.0, piece.length.0);
+            let (member, at, sectors) = (location.member.0, location.at.0, piece.length.0);
             match contents {
                 Ok(_) => tracing::debug!(member, at, sectors, "copy brought up to date"),
                 Err(cause) => tracing::info!(member, at, sectors, %cause, "read error repaired"),
@@ -192,8 +223,30 @@ impl<P: Platform> CopyArray<P> {
         Ok(Spread { truth, written, unsettled })
     }
 
-    fn repair_unit(&self) -> Sectors {
-        let block = u64::from(self.common.logical_block_bytes) / SECTOR_BYTES;
-        Sectors(block.max(REPAIR_UNIT_SECTORS))
+    /// Writes one copy of a piece.
+    pub(super) async fn write_copy(
+        &self,
+        cpu: &P::Cpu,
+        piece: Extent,
+        location: Location,
+        data: SharedBuffer,
+    ) -> CopyWritten {
+        let member = self.common.member(location.member);
+        let had_bad_blocks = member.flags(cpu).await.has_bad_blocks();
+        let io = Io::Write { at: location.at, data, durability: Durability::Cached };
+        let completion = member.submit(cpu, io).await;
+        match member.wait(cpu, completion).await.result {
+            Ok(()) => {
+                if had_bad_blocks {
+                    let extent = Extent { at: location.at, length: piece.length };
+                    self.common.written_again(cpu, location.member, extent).await;
+                }
+                CopyWritten::Yes
+            }
+            Err(cause) if self.write_failed(cpu, piece, location, &cause).await => {
+                CopyWritten::Spared
+            }
+            Err(_) => CopyWritten::No,
+        }
     }
 }

@@ -6,43 +6,11 @@
 //! inside already.
 
 use super::CopyArray;
-use crate::concurrency::barrier::RESYNC_DEPTH;
 use crate::error::ArrayError;
+use crate::jobs::{ResyncOptions, ResyncReport};
 use crate::platform::{Ordering, Platform, Word};
 use crate::request::Extent;
-use crate::units::{SECTOR_BYTES, Sector, Sectors};
-use std::ops::Range;
-
-/// The window, in sectors, if nothing else is asked for: 1 MiB, as in md.
-pub const RESYNC_WINDOW: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
-
-/// What to resync, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResyncOptions {
-    /// Sectors of the array, in whole logical blocks; `None` for all.
-    pub range: Option<Range<Sector>>,
-    /// How much at a time, in whole logical blocks.
-    pub window: Sectors,
-    /// How many windows at once: 1 to [`RESYNC_DEPTH`].
-    pub windows_in_flight: u32,
-}
-
-impl Default for ResyncOptions {
-    fn default() -> Self {
-        Self { range: None, window: RESYNC_WINDOW, windows_in_flight: 1 }
-    }
-}
-
-/// What a resync did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResyncReport {
-    /// Sectors of the array whose copies were compared. Sectors with one live copy are not.
-    pub sectors_checked: Sectors,
-    /// Sectors written to members because their copy differed or could not be read.
-    pub sectors_written: Sectors,
-    /// Sectors of the array of which no copy could be read.
-    pub sectors_unreadable: Sectors,
-}
+use crate::units::Sectors;
 
 impl<P: Platform> CopyArray<P> {
     /// Makes all copies in a range agree, and flushes the members.
@@ -55,7 +23,11 @@ impl<P: Platform> CopyArray<P> {
         cpu: &P::Cpu,
         options: ResyncOptions,
     ) -> Result<ResyncReport, ArrayError> {
-        let (range, batch) = self.check_resync(&options)?;
+        let block_bytes = self.common.logical_block_bytes;
+        let (range, batch) = options.checked(block_bytes, self.capacity())?;
+        if self.common.read_only {
+            return Err(ArrayError::ReadOnly);
+        }
         if self.common.resync_running.swap(cpu, 1, Ordering::AcqRel).await != 0 {
             return Err(ArrayError::ResyncRunning);
         }
@@ -88,7 +60,7 @@ impl<P: Platform> CopyArray<P> {
             let force = !windows.is_empty();
             self.barrier.raise(cpu, force).await;
             let mut pieces = Vec::new();
-            for piece in window.split(self.chunk) {
+            for piece in self.level.layout().split(window) {
                 pieces.push(self.submit_copies(cpu, piece).await);
             }
             windows.push((window, pieces));
@@ -111,26 +83,5 @@ impl<P: Platform> CopyArray<P> {
             self.barrier.lower(cpu).await;
         }
         self.common.claims.release(cpu, batch).await;
-    }
-
-    /// The range to go through and the size of a batch of windows.
-    fn check_resync(&self, options: &ResyncOptions) -> Result<(Extent, Sectors), ArrayError> {
-        let block = u64::from(self.common.logical_block_bytes) / SECTOR_BYTES;
-        let ResyncOptions { range, window, windows_in_flight } = options.clone();
-        let window_fits = window.0 > 0 && window.0.is_multiple_of(block);
-        if !window_fits || !(1..=RESYNC_DEPTH).contains(&windows_in_flight) {
-            let windows_max = RESYNC_DEPTH;
-            return Err(ArrayError::ResyncWindows { window, windows_in_flight, windows_max });
-        }
-        let whole = self.whole();
-        let range = match range {
-            None => whole,
-            Some(Range { start, end }) => {
-                let length_bytes = end.0.saturating_sub(start.0).saturating_mul(SECTOR_BYTES);
-                let block_bytes = self.common.logical_block_bytes;
-                Extent::checked(start, length_bytes, block_bytes, self.capacity())?
-            }
-        };
-        Ok((range, Sectors(window.0.saturating_mul(u64::from(windows_in_flight)))))
     }
 }

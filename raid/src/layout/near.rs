@@ -50,6 +50,11 @@ impl NearLayout {
         Self { members, copies, chunk, rows, chunks }
     }
 
+    /// How many members there are.
+    pub fn members(&self) -> u32 {
+        self.members
+    }
+
     /// How many sectors the array has.
     pub fn capacity(&self) -> Sectors {
         Sectors(self.chunks * self.chunk.0)
@@ -107,17 +112,6 @@ impl NearLayout {
         let chunk = (slot / u128::from(self.copies)) as u64;
         (chunk < self.chunks).then(|| Sector(chunk * self.chunk.0 + within))
     }
-
-    /// Whether every chunk has a copy on some member for which `live` says yes.
-    ///
-    /// Which members share a chunk depends only on the member of its first copy, and those repeat
-    /// after `members` chunks, so it is enough to look at that many.
-    pub fn covers(&self, live: impl Fn(MemberIndex) -> bool) -> bool {
-        let chunks_until_repeat = u64::from(self.members).min(self.chunks);
-        (0..chunks_until_repeat).all(|chunk| {
-            self.locations(Sector(chunk * self.chunk.0)).any(|location| live(location.member))
-        })
-    }
 }
 
 #[cfg(test)]
@@ -157,16 +151,6 @@ mod tests {
     #[test]
     fn one_copy_stripes() {
         check(2, 1, 2, &[&[Some(0), Some(1)], &[Some(2), Some(3)]]);
-    }
-
-    #[test]
-    fn a_pair_of_mirrors_must_not_be_lost_whole() {
-        let layout = NearLayout::new(4, 2, Sectors(8), Sectors(80));
-        assert!(layout.covers(|member| member.0 % 2 == 0));
-        assert!(!layout.covers(|member| member.0 >= 2));
-        let odd = NearLayout::new(3, 2, Sectors(8), Sectors(80));
-        assert!(odd.covers(|member| member.0 != 1));
-        assert!(!odd.covers(|member| member.0 == 1));
     }
 
     fn layouts() -> impl Strategy<Value = (NearLayout, Sectors)> {

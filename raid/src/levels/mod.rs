@@ -3,67 +3,86 @@
 //!
 //! Never waits, never touches memory that cores share.
 
-mod raid10;
+mod checks;
+mod copies;
+pub mod parity;
 
-use crate::error::CreateError;
+pub use crate::layout::far::{FarPlacement, Raid10Layout};
+pub use crate::layout::striped::Raid0Layout;
+pub use checks::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
+pub use copies::CopyLevel;
+pub use parity::ParityLevel;
+
+pub use crate::layout::parity::{Raid5Layout, Raid6Layout};
 use crate::units::Sectors;
-pub use raid10::Raid10;
 
 /// Which level, and what belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Mirrored stripes in the near layout.
+    /// Members one after the other. The chunk is the rounding of each member; zero for none.
+    Linear,
+    /// Chunks dealt out in turn, each stored once.
+    Raid0 {
+        /// What happens where members differ in size.
+        layout: Raid0Layout,
+    },
+    /// The same on every member. It has no chunk.
+    Raid1,
+    /// Mirrored stripes.
     Raid10 {
-        /// How many copies of each chunk: 1 to the number of members.
-        near_copies: u32,
+        /// How many copies of each chunk, and where.
+        layout: Raid10Layout,
+    },
+    /// Stripes whose last member holds parity.
+    Raid4,
+    /// Stripes with parity in turn on all members.
+    Raid5 {
+        /// Where parity lies.
+        layout: Raid5Layout,
+    },
+    /// Stripes with two kinds of parity.
+    Raid6 {
+        /// Where they lie.
+        layout: Raid6Layout,
     },
 }
 
-/// What a level needs to know of a device.
+impl Level {
+    /// RAID 10 with copies side by side.
+    pub const fn raid10_near(copies: u32) -> Self {
+        Self::Raid10 { layout: Raid10Layout::near(copies) }
+    }
+
+    /// The level in the field's words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Raid0 { .. } => "RAID 0",
+            Self::Raid1 => "RAID 1",
+            Self::Raid10 { .. } => "RAID 10",
+            Self::Raid4 => "RAID 4",
+            Self::Raid5 { .. } => "RAID 5",
+            Self::Raid6 { .. } => "RAID 6",
+        }
+    }
+
+    /// The fewest members that md makes this level of.
+    pub const fn members_min(self) -> u32 {
+        match self {
+            Self::Linear | Self::Raid0 { .. } | Self::Raid1 => 1,
+            Self::Raid10 { .. } | Self::Raid4 | Self::Raid5 { .. } => 2,
+            Self::Raid6 { .. } => 4,
+        }
+    }
+}
+
+/// What a level needs to know of a member's device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// What people call it.
     pub name: String,
-    /// How much it holds.
+    /// How much of it the array may use.
     pub size: Sectors,
     /// Its logical block.
     pub logical_block_bytes: u32,
-}
-
-/// The smallest chunk, in bytes: a page, as in md.
-pub const CHUNK_BYTES_MIN: u64 = 4 << 10;
-/// The largest chunk, in bytes.
-pub const CHUNK_BYTES_MAX: u64 = 16 << 20;
-
-/// Checks what is the same for all levels with chunks: the chunk size itself, and that each device
-/// holds at least one. Returns what every member can offer: the size of the smallest.
-fn check_chunk(devices: &[DeviceFacts], chunk: Sectors) -> Result<Sectors, CreateError> {
-    // No device is so large that its size in bytes exceeds 64 bits, but a wrong option may be.
-    let chunk_bytes = chunk.0.saturating_mul(crate::units::SECTOR_BYTES);
-    if !chunk.0.is_power_of_two() {
-        return Err(CreateError::ChunkNotPowerOfTwo { chunk_bytes });
-    }
-    if !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_bytes) {
-        return Err(CreateError::ChunkOutOfRange {
-            chunk_bytes,
-            chunk_bytes_min: CHUNK_BYTES_MIN,
-            chunk_bytes_max: CHUNK_BYTES_MAX,
-        });
-    }
-    for device in devices {
-        let (block_bytes, name) = (device.logical_block_bytes, &device.name);
-        assert!(block_bytes.is_power_of_two() && block_bytes >= 512, "{name}: odd logical block");
-        if u64::from(block_bytes) > chunk_bytes {
-            let device = name.clone();
-            return Err(CreateError::ChunkBelowBlock { chunk_bytes, device, block_bytes });
-        }
-        if device.size < chunk {
-            return Err(CreateError::DeviceTooSmall {
-                device: name.clone(),
-                device_bytes: device.size.bytes(),
-                chunk_bytes,
-            });
-        }
-    }
-    Ok(devices.iter().map(|device| device.size).min().unwrap_or_default())
 }

@@ -70,7 +70,7 @@ fn no_variant_lets_requests_and_jobs_meet_or_hangs() {
             for placement in [Placement::Together, Placement::Apart] {
                 for spin_kind in KINDS {
                     let undo = Undo::WakeAtZero;
-                    let tuning = Tuning { resync_lock, wake, placement, spin_kind, undo };
+                    let tuning = Tuning { resync_lock, wake, placement, spin_kind, undo, ..Tuning::default() };
                     assert_eq!(first_hang(tuning, 30), None, "{tuning:?}");
                 }
             }
@@ -160,7 +160,7 @@ fn an_array_works_with_a_barrier_from_outside() {
     let mut world = World::new(2, 7);
     let drives = vec![world.drive("disk0", 64), world.drive("disk1", 64)];
     let options = ArrayOptions {
-        level: Level::Raid10 { near_copies: 2 },
+        level: Level::raid10_near(2),
         chunk: Sectors(CHUNK_SECTORS),
         tuning: Tuning::default(),
     };

@@ -131,12 +131,13 @@ async fn perform(
 
 fn copies_hold_the_model(rig: &mut Rig, model: &[BTreeSet<u64>]) {
     let states = rig.run(async |cpu, array| array.member_states(&cpu).await);
-    let layout = rig.array.level().layout();
+    let layout = rig.array.copy_layout().expect("an array of copies").clone();
     for (index, drive) in rig.drives.iter().enumerate() {
         if states[index] == MemberState::Failed {
             continue;
         }
-        let used = (layout.used_of_member().0 * SECTOR_BYTES) as usize;
+        let used = layout.used_of_member(MemberIndex(index as u32));
+        let used = (used.0 * SECTOR_BYTES) as usize;
         for (at, tag) in (0..).zip(tags_of(&drive.state().data[..used])) {
             let location = Location { member: MemberIndex(index as u32), at: Sector(at) };
             if let Some(sector) = layout.array_sector(location) {

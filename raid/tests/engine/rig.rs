@@ -26,7 +26,7 @@ impl Rig {
         let world = World::new(4, seed);
         let drive = |(index, size): (usize, &u64)| world.drive(&format!("disk{index}"), *size);
         let drives: Vec<Drive> = sizes.iter().enumerate().map(drive).collect();
-        let level = Level::Raid10 { near_copies };
+        let level = Level::raid10_near(near_copies);
         let options = ArrayOptions { level, chunk: Sectors(CHUNK_SECTORS), tuning };
         let array = Array::create(world.platform(), drives.clone(), options).expect("a fit array");
         Self { world, drives, array }

@@ -89,8 +89,7 @@ impl Scenario for Raid10LostWakeup {
             undo,
             ..Tuning::default()
         };
-        let options =
-            ArrayOptions { level: Level::Raid10 { near_copies: 2 }, chunk: CHUNK, tuning };
+        let options = ArrayOptions { level: Level::raid10_near(2), chunk: CHUNK, tuning };
         let array = Array::create(&platform, drives, options).expect("two drives make a mirror");
         let mut random = world.random(0);
         for reader in 0..READERS {

@@ -167,7 +167,7 @@ impl Scenario for Raid10ResyncLock {
             placement: choice.placement,
             ..Tuning::default()
         };
-        let level = Level::Raid10 { near_copies: 2 };
+        let level = Level::raid10_near(2);
         let chunk = Sectors::from_bytes_rounded_down(CHUNK_BYTES);
         let array = Array::create(&platform, drives, ArrayOptions { level, chunk, tuning })
             .expect("four drives of 1 TiB make a raid10");

@@ -108,7 +108,7 @@ fn target(
         return Ok(Target::Raw(Arc::new(drives.devices()[0].clone())));
     }
     let options = ArrayOptions {
-        level: Level::Raid10 { near_copies: arguments.near_copies },
+        level: Level::raid10_near(arguments.near_copies),
         chunk: Sectors::from_bytes_rounded_down(arguments.chunk.0),
         tuning: Tuning::default(),
     };
