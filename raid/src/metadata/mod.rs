@@ -19,9 +19,12 @@ pub mod assembly;
 pub mod bad_blocks;
 pub mod bitmap;
 mod bytes;
+pub mod create;
 pub mod geometry;
 mod geometry_names;
 pub mod identity;
+pub mod journal;
+pub mod ppl;
 pub mod superblock;
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use crate::support_fixtures::{Fixture, names};
 use raid::metadata::bad_blocks::BadBlocks;
 use raid::metadata::bitmap::Bitmap;
+use raid::metadata::journal::{Payload, Scanner};
+use raid::metadata::ppl;
 use raid::metadata::superblock::{Details, Features, find};
 use raid::units::{Sector, Sectors};
 
@@ -78,4 +80,54 @@ fn every_bad_block_log_encodes_to_its_bytes() {
         with_entries,
         ["raid1-2-badblocks m1.img 4096+24", "raid5-4-badblocks m1.img 4096+24"]
     );
+}
+
+#[test]
+fn every_partial_parity_log_is_sound_up_to_its_newest_header() {
+    let mut newest_generation = 0;
+    for name in ["raid5-4-ppl-clean", "raid5-4-crash-ppl"] {
+        for image in &Fixture::load(name).images {
+            let superblock = find(image).expect("a superblock");
+            let (at, length) = superblock.ppl().expect("a log");
+            let log = sectors(image, at, length);
+            let signature = ppl::signature(superblock.memory_uuid());
+            let found = ppl::newest(log, signature, true).expect("a header");
+            let first = found.at.byte_offset() as usize;
+            assert!(found.header.encode() == log[first..first + 4096], "{name}: bytes differ");
+            for entry in found.partial_parity(log) {
+                let (entry, _) = entry.unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert!(entry.data.0 > 0);
+            }
+            newest_generation = newest_generation.max(found.header.generation);
+        }
+    }
+    assert_eq!(newest_generation, 76, "member 3 of the crashed one wrote last");
+}
+
+/// How many batches a journal holds, and what of which kind: data, parity, flushed stripes.
+fn journal(name: &str) -> (usize, [usize; 3]) {
+    let image = Fixture::load(name).images.pop().expect("the journal comes last");
+    let superblock = find(&image).expect("a superblock");
+    let tail = superblock.journal_tail().expect("it is the journal");
+    let mut scanner = Scanner::new(superblock.memory_uuid(), superblock.data_size(), tail);
+    let (mut batches, mut kinds) = (0, [0; 3]);
+    while let Some(at) = scanner.wants() {
+        let at = superblock.data_offset() + Sectors(at.0);
+        let Some(batch) = scanner.give(sectors(&image, at, Sectors(8))) else { continue };
+        batches += 1;
+        for payload in batch.payloads {
+            match payload {
+                Payload::Data { .. } => kinds[0] += 1,
+                Payload::Parity { .. } => kinds[1] += 1,
+                Payload::Flush { stripes } => kinds[2] += stripes.len(),
+            }
+        }
+    }
+    (batches, kinds)
+}
+
+#[test]
+fn a_journal_is_read_to_its_end() {
+    assert_eq!(journal("raid5-4-journal-clean"), (1, [4, 2, 0]));
+    assert_eq!(journal("raid5-4-crash-journal"), (35, [548, 248, 0]), "around the ring");
 }

@@ -6,4 +6,5 @@ mod support_fixtures;
 
 mod assembling;
 mod beside_the_superblock;
+mod creating;
 mod superblocks;
