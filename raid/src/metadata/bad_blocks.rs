@@ -19,6 +19,8 @@ const ENTRY_LENGTH_MAX: u64 = 512;
 const END: u64 = u64::MAX;
 /// The format has 10 bits of length and 54 of start.
 const LENGTH_BITS: u32 = 10;
+/// No entry starts at this block or behind it.
+const BLOCKS_MAX: u64 = 1 << (u64::BITS - LENGTH_BITS);
 /// A larger block would exceed 64-bit sectors.
 const SHIFT_MAX: u8 = 9;
 
@@ -43,6 +45,14 @@ pub enum BadBlocksError {
         index: usize,
         /// The entry.
         entry: u64,
+    },
+    /// Sectors that no entry can name. Nothing was changed.
+    #[error("the bad-block log cannot name sectors {at}+{length}")]
+    Beyond {
+        /// The first of them.
+        at: Sector,
+        /// How many.
+        length: Sectors,
     },
     /// No room for another entry. Nothing was changed.
     #[error("the bad-block log is full: {entries_max} entries")]
@@ -91,7 +101,8 @@ impl BadBlocks {
     /// Reads a log of `size` sectors.
     ///
     /// # Errors
-    /// [`BadBlocksError::CutShort`], `Shift`, `Entry`.
+    /// [`BadBlocksError::CutShort`], `Shift`, `Entry`, and `Full` where md's shorter entries would
+    /// not fit.
     pub fn decode(bytes: &[u8], size: Sectors, shift: u8) -> Result<Self, BadBlocksError> {
         let mut log = Self::new(size, shift)?;
         if (bytes.len() as u64) < size.0.saturating_mul(SECTOR_BYTES) {
@@ -105,12 +116,16 @@ impl BadBlocks {
             }
             let (start, length) = (entry >> LENGTH_BITS, entry & ((1 << LENGTH_BITS) - 1));
             let end = start.saturating_add(length);
-            if end > u64::MAX >> shift {
+            if end > log.blocks_max() {
                 return Err(BadBlocksError::Entry { index, entry });
             }
             if length > 0 {
                 log.mark(Run { start, end });
             }
+        }
+        // md writes shorter entries than it could read, so they may be more.
+        if log.entries() > log.entries_max {
+            return Err(BadBlocksError::Full { entries_max: log.entries_max });
         }
         Ok(log)
     }
@@ -162,10 +177,13 @@ impl BadBlocks {
     /// Marks sectors bad, rounded out to blocks.
     ///
     /// # Errors
-    /// [`BadBlocksError::Full`].
+    /// [`BadBlocksError::Full`], `Beyond`.
     pub fn insert(&mut self, at: Sector, length: Sectors) -> Result<(), BadBlocksError> {
         let start = at.0 >> self.shift;
         let end = at.0.saturating_add(length.0).div_ceil(1 << self.shift);
+        if end > self.blocks_max() {
+            return Err(BadBlocksError::Beyond { at, length });
+        }
         self.change(|log| {
             if start < end {
                 log.mark(Run { start, end });
@@ -224,6 +242,11 @@ impl BadBlocks {
 
     fn sectors(&self, run: Run) -> (Sector, Sectors) {
         (Sector(run.start << self.shift), Sectors((run.end - run.start) << self.shift))
+    }
+
+    /// No bad block lies at this number or behind it.
+    fn blocks_max(&self) -> u64 {
+        BLOCKS_MAX.min(u64::MAX >> self.shift)
     }
 
     /// How many sectors the log has on disk.
@@ -308,7 +331,14 @@ mod tests {
         assert_eq!(BadBlocks::decode(&[0; 4096], LOG, 60), Err(BadBlocksError::Shift(60)));
         let mut bytes = vec![0xFF; 4096];
         bytes[..8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
-        assert!(BadBlocks::decode(&bytes, LOG, 1).is_ok(), "54 bits and a shift are sectors");
+        let entry = Err(BadBlocksError::Entry { index: 0, entry: u64::MAX - 1 });
+        assert_eq!(BadBlocks::decode(&bytes, LOG, 0), entry, "1022 blocks from the very last one");
+        let long = |index: u64| ((index * 2000) << 10 | 1023).to_le_bytes();
+        let bytes: Vec<u8> = (0..512).flat_map(long).collect();
+        let full = Err(BadBlocksError::Full { entries_max: 512 });
+        assert_eq!(BadBlocks::decode(&bytes, LOG, 0), full, "md writes two entries for each");
+        let beyond = BadBlocks::new(LOG, 0).expect("empty").insert(Sector(1 << 54), Sectors(1));
+        assert!(matches!(beyond, Err(BadBlocksError::Beyond { .. })));
         assert!(BadBlocks::decode(&[0; 4096], LOG, 0).expect("blank").is_empty());
     }
 
