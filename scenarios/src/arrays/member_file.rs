@@ -119,6 +119,11 @@ impl MemberFile {
         Sectors::from_bytes_rounded_down(self.size_bytes)
     }
 
+    /// Its bytes, also those that fill no sector.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
     /// The bytes from a sector on, fewer where the file ends.
     ///
     /// # Errors

@@ -4,6 +4,16 @@
 //!
 //! Nothing here writes to a file before every member has been looked at.
 
+pub mod checking;
+pub mod copying;
+pub mod detail;
 pub mod examine;
+pub mod interrupt;
+pub mod making;
 pub mod member_file;
+pub mod opening;
+pub mod pipeline;
 pub mod sizes;
+pub mod source;
+pub mod target_file;
+pub mod working;

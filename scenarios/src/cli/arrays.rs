@@ -1,6 +1,6 @@
 //! The words about real md arrays. Options bear mdadm's names where mdadm has them.
 
-use crate::quantity::ByteCount;
+use crate::quantity::{ByteCount, MdSize};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -102,26 +102,26 @@ pub struct CreateArguments {
     /// left-symmetric-6, ...
     #[arg(long)]
     pub layout: Option<String>,
-    /// One member's share of a stripe; the rounding of linear. 512K if left out (64K with
-    /// metadata 0.90); levels without chunks take none.
+    /// One member's share of a stripe; the rounding of linear. A bare number is KiB, as in mdadm.
+    /// 512K if left out, 64K with metadata 0.90.
     #[arg(long, short)]
-    pub chunk: Option<ByteCount>,
+    pub chunk: Option<MdSize>,
     /// Version of the superblocks: 1.2, 1.1, 1.0 or 0.90.
     #[arg(long, short = 'e', default_value = "1.2")]
     pub metadata: String,
     /// Write-intent bitmap: internal or none.
-    #[arg(long, default_value = "none")]
+    #[arg(long, short = 'b', default_value = "none")]
     pub bitmap: String,
-    /// Bytes that each bit of the bitmap stands for.
+    /// How much each bit of the bitmap stands for. A bare number is KiB, as in mdadm.
     #[arg(long)]
-    pub bitmap_chunk: Option<ByteCount>,
+    pub bitmap_chunk: Option<MdSize>,
     /// How parity is made right after a crash: resync, bitmap or ppl.
     #[arg(long)]
     pub consistency_policy: Option<String>,
     /// How much to use of each member; as much as fits if left out. A bare number is KiB, as in
     /// mdadm.
     #[arg(long, short = 'z')]
-    pub size: Option<String>,
+    pub size: Option<MdSize>,
     /// The array's name; that of the first member if left out.
     #[arg(long, short = 'N')]
     pub name: Option<String>,
@@ -133,7 +133,7 @@ pub struct CreateArguments {
     pub homehost: Option<String>,
     /// Where data starts on each member. A bare number is KiB, as in mdadm.
     #[arg(long)]
-    pub data_offset: Option<String>,
+    pub data_offset: Option<MdSize>,
     /// How many of the members, the last ones, stand by.
     #[arg(long, short = 'x', default_value_t = 0)]
     pub spare_devices: u32,

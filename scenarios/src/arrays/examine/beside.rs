@@ -4,7 +4,7 @@
 use super::{Examination, place};
 use crate::arrays::member_file::{LookError, MemberFile};
 use raid::metadata::bad_blocks::BadBlocks;
-use raid::metadata::bitmap::{self, Bitmap, HEADER_BYTES, Header};
+use raid::metadata::bitmap::{self, BitmapError, HEADER_BYTES, Header};
 use raid::metadata::superblock::{Details, Superblock};
 use raid::units::{Sector, Sectors};
 use serde::Serialize;
@@ -116,9 +116,8 @@ impl Examination {
                 return Ok(());
             }
         };
-        let belongs = Bitmap::new(header.clone(), false, room);
-        if let Err(error) = belongs.and_then(|of| of.check_belongs_to(superblock.memory_uuid())) {
-            self.problems.push(error.to_string());
+        if header.array_uuid != superblock.memory_uuid() {
+            self.problems.push(BitmapError::OtherArray.to_string());
         }
         if header.state & bitmap::STATE_STALE != 0 {
             self.problems.push("the bitmap says of itself that it is stale".to_owned());
