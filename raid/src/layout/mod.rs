@@ -1,4 +1,4 @@
-//! Address maps: where on the members the copies of an array's sector lie.
+//! Address maps: where on the members the copies or the parity of an array's sectors lie.
 //!
 //! Pure: nothing here knows a platform, a member's state or its contents.
 

@@ -8,9 +8,11 @@
 //! - What is known of a row, its *head*, goes to the claimant and comes back with the release. Heads
 //!   of rows that nobody has claimed are *idle*; when room is needed the one that was released
 //!   longest ago is forgotten.
-//! - Before its first claim a request reserves room for all the heads that it will claim, and claims
-//!   them in ascending order. So nobody who has room waits for room, and of those who wait for
-//!   claims the one with the highest never waits for another: no two wait for each other.
+//! - Before its first claim a request reserves room for all the heads that it will claim. Then it
+//!   claims stripe by stripe, in ascending order, and all that it needs of a stripe at once. So
+//!   nobody who has room waits for room; and whoever waits at a stripe waits for those who came
+//!   there earlier, who either wait there too or have gone on to a higher one: no two wait for each
+//!   other.
 //! - Claimed and idle heads together are never more than `heads_max`.
 //!
 //! Locks are taken in this order: a bucket's, then the pool's. Never does I/O.
@@ -151,28 +153,34 @@ impl<P: Platform> StripeCache<P> {
         }
     }
 
-    /// Waits until nobody else has any of `rows`, all of one stripe, and takes them. The caller has
+    /// Waits until nobody else has any of `runs`, all of one stripe, and takes them. The caller has
     /// reserved room.
-    pub(super) async fn claim(&self, cpu: &P::Cpu, stripe: u64, rows: Range<u64>) -> Claim {
+    pub(super) async fn claim(
+        &self,
+        cpu: &P::Cpu,
+        stripe: u64,
+        runs: Vec<Range<u64>>,
+    ) -> Vec<Claim> {
         let bucket = self.bucket(stripe);
         let ask = async |stripes: &mut Stripes| {
-            let ticket = stripes.next_ticket;
-            stripes.next_ticket += 1;
-            stripes.claims.push((ticket, rows.clone()));
-            (ticket, self.try_take(cpu, stripes, ticket, &rows).await)
+            let first = stripes.next_ticket;
+            stripes.next_ticket += runs.len() as u64;
+            stripes.claims.extend((first..).zip(runs.iter().cloned()));
+            (first, self.try_take(cpu, stripes, first, &runs).await)
         };
-        let (ticket, mut taken) = bucket.stripes.with(cpu, ask).await;
+        let (first, mut taken) = bucket.stripes.with(cpu, ask).await;
         if taken.is_none() {
             let granted = async || {
                 let take =
-                    async |stripes: &mut Stripes| self.try_take(cpu, stripes, ticket, &rows).await;
+                    async |stripes: &mut Stripes| self.try_take(cpu, stripes, first, &runs).await;
                 taken = bucket.stripes.with(cpu, take).await;
                 taken.is_some()
             };
             bucket.released.wait_until(cpu, granted).await;
         }
         let heads = taken.expect("the claim was granted");
-        Claim { ticket, stripe, rows, heads }
+        let claim = |(ticket, (rows, heads))| Claim { ticket, stripe, rows, heads };
+        (first..).zip(runs.into_iter().zip(heads)).map(claim).collect()
     }
 
     /// Lets others have the rows. What is known of them stays as long as there is room; the room
@@ -206,17 +214,20 @@ impl<P: Platform> StripeCache<P> {
         }
     }
 
-    /// The heads of `rows`, unless an earlier claim is in the way. Under the bucket's lock.
+    /// The heads of `runs`, unless a claim with a ticket before `first` is in the way. Under the
+    /// bucket's lock.
     async fn try_take(
         &self,
         cpu: &P::Cpu,
         stripes: &mut Stripes,
-        ticket: u64,
-        rows: &Range<u64>,
-    ) -> Option<Vec<Head>> {
-        let earlier = stripes.claims.iter().take_while(|(other, _)| *other != ticket);
-        let overlaps = |other: &Range<u64>| other.start < rows.end && rows.start < other.end;
-        if earlier.into_iter().any(|(_, other)| overlaps(other)) {
+        first: u64,
+        runs: &[Range<u64>],
+    ) -> Option<Vec<Vec<Head>>> {
+        let in_the_way = |earlier: &Range<u64>| {
+            runs.iter().any(|rows| earlier.start < rows.end && rows.start < earlier.end)
+        };
+        let mut earlier = stripes.claims.iter().take_while(|(ticket, _)| *ticket < first);
+        if earlier.any(|(_, rows)| in_the_way(rows)) {
             return None;
         }
         let mut ages = Vec::new();
@@ -225,7 +236,10 @@ impl<P: Platform> StripeCache<P> {
             ages.push(idle.age);
             Some(idle.head)
         };
-        let heads = rows.clone().map(|row| take(row).unwrap_or_default()).collect();
+        let mut heads = Vec::with_capacity(runs.len());
+        for rows in runs {
+            heads.push(rows.clone().map(|row| take(row).unwrap_or_default()).collect());
+        }
         if !ages.is_empty() {
             let forget = async |pool: &mut Pool| {
                 for age in ages {

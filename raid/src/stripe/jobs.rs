@@ -5,20 +5,20 @@
 //! As in md, data is taken to be right. Sectors of data that a member cannot give are put together
 //! from parity, and then only the other parity, if there is one, is compared.
 
-use super::ParityArray;
 use super::batch::Batch;
 use super::compute::update_parity;
 use super::contents::Contents;
 use super::fetch::{Fetch, Goal};
 use super::head::HEAD_SECTORS;
 use super::split::{BatchExtent, batches_of_stripes};
+use super::{ParityArray, by_stripe};
 use crate::buffer::Buffer;
 use crate::device::Durability;
 use crate::error::ArrayError;
 use crate::jobs::{CheckReport, ResyncOptions, ResyncReport};
 use crate::layout::parity::Block;
 use crate::levels::parity::blocks::{BlockSet, Rows};
-use crate::levels::parity::plan::{ParityStep, StripePlan};
+use crate::levels::parity::plan::{ParityStep, Recovery, StripePlan};
 use crate::levels::parity::segments::{LostRows, Part};
 use crate::platform::{Cpu, Ordering, Platform, Word, Work};
 use crate::units::{SECTOR_BYTES, Sectors};
@@ -140,12 +140,13 @@ impl<P: Platform> ParityArray<P> {
     ) -> Result<(), ArrayError> {
         self.reserve(cpu, &group).await;
         let mut fetching = Vec::with_capacity(group.len());
-        for extent in group {
-            let mut batch = self.claim(cpu, extent).await;
-            batch.forget_heads();
-            let goal = Goal::Know(self.all_but_lost_parity(cpu, &batch, batch.rows()).await);
-            let begun = self.begin(cpu, &batch, &goal).await;
-            fetching.push((batch, goal, begun));
+        for of_stripe in by_stripe(group) {
+            for mut batch in self.claim(cpu, of_stripe).await {
+                batch.forget_heads();
+                let goal = Goal::Know(self.all_but_lost_parity(cpu, &batch, batch.rows()).await);
+                let begun = self.begin(cpu, &batch, &goal).await;
+                fetching.push((batch, goal, begun));
+            }
         }
         let mut result = Ok(());
         for (mut batch, goal, begun) in fetching {
@@ -217,7 +218,9 @@ impl<P: Platform> ParityArray<P> {
         }
         let data = BlockSet::data(batch.map.data_count());
         let anew = |plan: StripePlan| {
-            let held = plan.reads.union(plan.cached).difference(data);
+            // What lost data was put together from fits it anyway.
+            let used = plan.recovery.map_or(BlockSet::EMPTY, Recovery::parity);
+            let held = plan.reads.union(plan.cached).difference(data).difference(used);
             StripePlan { parity: ParityStep::Compute(held), ..plan }
         };
         let plans: Vec<StripePlan> = plans.into_iter().map(anew).collect();

@@ -39,6 +39,7 @@ use crate::common::Common;
 use crate::device::IoError;
 use crate::error::ArrayError;
 use crate::levels::ParityLevel;
+use crate::levels::parity::blocks::Rows;
 use crate::levels::parity::segments::LostRows;
 use crate::platform::Platform;
 use crate::tuning::Tuning;
@@ -47,6 +48,18 @@ use batch::Batch;
 use cache::{StripeCache, rows_of};
 use doubts::Doubts;
 use split::BatchExtent;
+
+/// The batches of a group by stripe: what is claimed at once.
+fn by_stripe(group: Vec<BatchExtent>) -> impl Iterator<Item = Vec<BatchExtent>> {
+    let mut batches = group.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut of_stripe = vec![batches.next()?];
+        while let Some(batch) = batches.next_if(|batch| batch.stripe == of_stripe[0].stripe) {
+            of_stripe.push(batch);
+        }
+        Some(of_stripe)
+    })
+}
 
 /// An array with parity.
 pub(crate) struct ParityArray<P: Platform> {
@@ -127,15 +140,18 @@ impl<P: Platform> ParityArray<P> {
         self.cache.reserve(cpu, heads).await;
     }
 
-    /// Has the rows of a batch alone from now on.
-    async fn claim(&self, cpu: &P::Cpu, extent: BatchExtent) -> Batch {
+    /// Has the rows of a group's batches of one stripe alone from now on.
+    async fn claim(&self, cpu: &P::Cpu, of_stripe: Vec<BatchExtent>) -> Vec<Batch> {
         let layout = self.level.layout();
-        let map = layout.stripe(extent.stripe);
-        let chunk_start = layout.member_sector(extent.stripe, Sectors(0));
-        let start = chunk_start + extent.rows.start;
-        let end = chunk_start + extent.rows.end;
-        let claim = self.cache.claim(cpu, extent.stripe, rows_of(start.0, end.0)).await;
-        Batch::new(extent, map, claim, chunk_start)
+        let stripe = of_stripe[0].stripe;
+        let chunk_start = layout.member_sector(stripe, Sectors(0));
+        let rows = |batch: &BatchExtent| {
+            let Rows { start, end } = batch.rows;
+            rows_of((chunk_start + start).0, (chunk_start + end).0)
+        };
+        let claims = self.cache.claim(cpu, stripe, of_stripe.iter().map(rows).collect()).await;
+        let batch = |(extent, claim)| Batch::new(extent, layout.stripe(stripe), claim, chunk_start);
+        of_stripe.into_iter().zip(claims).map(batch).collect()
     }
 
     /// Lets others have the rows, and gives their room back.

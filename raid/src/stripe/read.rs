@@ -4,10 +4,10 @@
 //! the reader sees it old or new. What a member cannot give is put together from the rest of the
 //! stripe, under a claim, and written back where the member still works.
 
-use super::ParityArray;
 use super::batch::Batch;
 use super::fetch::{Fetch, Goal};
 use super::split::{BatchExtent, DataPart, batches_of_parts};
+use super::{ParityArray, by_stripe};
 use crate::array::ReadDone;
 use crate::buffer::Buffer;
 use crate::common::device_is_lost;
@@ -122,11 +122,12 @@ impl<P: Platform> ParityArray<P> {
     ) -> Result<(), ArrayError> {
         self.reserve(cpu, &group).await;
         let mut fetching = Vec::with_capacity(group.len());
-        for extent in group {
-            let batch = self.claim(cpu, extent).await;
-            let goal = Goal::Know(batch.parts());
-            let begun = self.begin(cpu, &batch, &goal).await;
-            fetching.push((batch, goal, begun));
+        for of_stripe in by_stripe(group) {
+            for batch in self.claim(cpu, of_stripe).await {
+                let goal = Goal::Know(batch.parts());
+                let begun = self.begin(cpu, &batch, &goal).await;
+                fetching.push((batch, goal, begun));
+            }
         }
         let mut result = Ok(());
         for (mut batch, goal, begun) in fetching {

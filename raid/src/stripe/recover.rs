@@ -4,11 +4,11 @@
 //! Requests write to recovering members anyway, so what lies behind the recovery point stays as it
 //! should be. A recovery that was cut short goes on from the point.
 
-use super::ParityArray;
 use super::batch::Batch;
 use super::fetch::{Fetch, Goal};
 use super::head::HEAD_SECTORS;
 use super::split::BatchExtent;
+use super::{ParityArray, by_stripe};
 use crate::buffer::Buffer;
 use crate::device::{Durability, Io};
 use crate::error::ArrayError;
@@ -132,11 +132,12 @@ impl<P: Platform> ParityArray<P> {
         for group in self.groups(window) {
             self.reserve(cpu, &group).await;
             let mut fetching = Vec::with_capacity(group.len());
-            for extent in group {
-                let batch = self.claim(cpu, extent).await;
-                let goal = self.goal_of(&batch, targets, batch.rows());
-                let begun = self.begin(cpu, &batch, &goal).await;
-                fetching.push((batch, goal, begun));
+            for of_stripe in by_stripe(group) {
+                for batch in self.claim(cpu, of_stripe).await {
+                    let goal = self.goal_of(&batch, targets, batch.rows());
+                    let begun = self.begin(cpu, &batch, &goal).await;
+                    fetching.push((batch, goal, begun));
+                }
             }
             for (mut batch, goal, begun) in fetching {
                 let filled = self.fill_batch(cpu, &mut batch, targets, (goal, begun), report).await;

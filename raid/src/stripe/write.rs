@@ -4,13 +4,13 @@
 //! waited for, and so are their writes. The caller's memory goes to the members as it is; only
 //! parity is computed.
 
-use super::ParityArray;
 use super::batch::Batch;
 use super::compute::update_parity;
 use super::contents::runs_of;
 use super::fetch::{Fetch, Goal};
 use super::split::{BatchExtent, batches_of};
 use super::store::WriteInFlight;
+use super::{ParityArray, by_stripe};
 use crate::buffer::SharedBuffer;
 use crate::device::Durability;
 use crate::error::ArrayError;
@@ -60,16 +60,17 @@ impl<P: Platform> ParityArray<P> {
     ) -> Result<(), ArrayError> {
         self.reserve(cpu, &group).await;
         let mut fetching = Vec::with_capacity(group.len());
-        for extent in group {
-            let mut batch = self.claim(cpu, extent).await;
-            for part in &batch.extent.parts {
-                let start = (part.at - request.at).bytes() as usize;
-                let bytes = data.slice(start..start + part.rows.length().bytes() as usize);
-                batch.new.put(Block::Data(part.data), part.rows, bytes);
+        for of_stripe in by_stripe(group) {
+            for mut batch in self.claim(cpu, of_stripe).await {
+                for part in &batch.extent.parts {
+                    let start = (part.at - request.at).bytes() as usize;
+                    let bytes = data.slice(start..start + part.rows.length().bytes() as usize);
+                    batch.new.put(Block::Data(part.data), part.rows, bytes);
+                }
+                let goal = Goal::Write(batch.parts());
+                let begun = self.begin(cpu, &batch, &goal).await;
+                fetching.push((batch, goal, begun));
             }
-            let goal = Goal::Write(batch.parts());
-            let begun = self.begin(cpu, &batch, &goal).await;
-            fetching.push((batch, goal, begun));
         }
         let mut storing = Vec::with_capacity(fetching.len());
         let mut result = Ok(());

@@ -86,6 +86,15 @@ impl ParityStep {
 }
 
 impl Recovery {
+    /// The parity that it takes.
+    pub fn parity(self) -> BlockSet {
+        match self {
+            Self::FromP(_) => [Block::P].into_iter().collect(),
+            Self::FromQ(_) => [Block::Q].into_iter().collect(),
+            Self::FromBoth(..) => [Block::P, Block::Q].into_iter().collect(),
+        }
+    }
+
     /// The data that comes back.
     pub fn lost(self) -> BlockSet {
         match self {
@@ -106,12 +115,13 @@ pub fn plan_read(
     access: Access,
 ) -> Result<StripePlan, Lost> {
     let known = access.readable.union(access.cached);
+    let all: BlockSet = map.blocks().collect();
     let data = BlockSet::data(map.data_count());
     let lost = wanted.difference(known);
     let mut needed = wanted.intersection(known);
     let mut recovery = None;
     if !lost.is_empty() {
-        let used = recover(data, known)?;
+        let used = recover(data, known).ok_or(Lost(all.difference(known)))?;
         needed = needed.union(data.intersection(known));
         if let Some((found, parity)) = used {
             recovery = Some(found);
@@ -158,7 +168,7 @@ pub fn plan_write(
     if new.union(required).is_subset_of(known) {
         candidates.push((new.union(required), None, ParityStep::Update(required)));
     }
-    if let Ok(Some((recovery, parity))) = recover(data, known) {
+    if let Some(Some((recovery, parity))) = recover(data, known) {
         let needed = data.intersection(known).union(parity);
         candidates.push((needed, Some(recovery), ParityStep::Compute(targets)));
     }
@@ -176,8 +186,9 @@ pub fn plan_write(
     Ok(plan(map, rows, new, needed, access, recovery, parity, writes))
 }
 
-/// How to know all data: which parity is needed to put together what is not known, if any.
-fn recover(data: BlockSet, known: BlockSet) -> Result<Option<(Recovery, BlockSet)>, Lost> {
+/// How to know all data: nothing if it is known, otherwise which parity is needed to put together
+/// what is not. `None` if that cannot be done.
+fn recover(data: BlockSet, known: BlockSet) -> Option<Option<(Recovery, BlockSet)>> {
     let lost = data.difference(known);
     let index = |block: Option<Block>| match block {
         Some(Block::Data(index)) => index,
@@ -186,18 +197,13 @@ fn recover(data: BlockSet, known: BlockSet) -> Result<Option<(Recovery, BlockSet
     let [p, q] = [Block::P, Block::Q].map(|parity| known.contains(parity));
     let mut blocks = lost.iter();
     let recovery = match lost.count() {
-        0 => return Ok(None),
+        0 => return Some(None),
         1 if p => Recovery::FromP(index(blocks.next())),
         1 if q => Recovery::FromQ(index(blocks.next())),
         2 if p && q => Recovery::FromBoth(index(blocks.next()), index(blocks.next())),
-        _ => return Err(Lost(lost)),
+        _ => return None,
     };
-    let parity = match recovery {
-        Recovery::FromP(_) => [Block::P].into_iter().collect(),
-        Recovery::FromQ(_) => [Block::Q].into_iter().collect(),
-        Recovery::FromBoth(..) => [Block::P, Block::Q].into_iter().collect(),
-    };
-    Ok(Some((recovery, parity)))
+    Some(Some((recovery, recovery.parity())))
 }
 
 #[expect(clippy::too_many_arguments, reason = "the fields of a plan, each of a type of its own")]
