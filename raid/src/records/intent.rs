@@ -172,6 +172,11 @@ impl WriteIntent {
         }
     }
 
+    /// A flush did not reach every member: all of the bitmap has to be written again.
+    pub(crate) fn forget_flush(&mut self) {
+        self.changed.extend(0..self.bitmap.header.length().0);
+    }
+
     fn chunks_of(&self, extent: Extent) -> std::ops::Range<usize> {
         let chunks = self.bitmap.chunks_of(extent.at, extent.length);
         chunks.start as usize..chunks.end as usize
