@@ -22,6 +22,7 @@ mod scan;
 mod sides;
 
 pub use error::OpenError;
+pub use geometry::engine_level;
 pub use sides::Assembled;
 
 use crate::array::{Array, ArrayOptions};

@@ -6,7 +6,7 @@ use super::opening::OpenArray;
 use crate::report::progress::Progress;
 use anyhow::{Context, Result};
 use raid::units::{CpuId, Sector, Sectors};
-use raid::{RecoverOptions, ResyncOptions};
+use raid::ResyncOptions;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -46,13 +46,28 @@ impl Done {
 /// What became of the work; if it went well, what the stop met.
 pub fn work_and_stop<T>(open: &OpenArray, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = work();
-    let assembled = Arc::clone(&open.assembled);
+    let array = open.whole()?;
     let stopped = open
         .machine
-        .block_on(CpuId(0), move |cpu| async move { assembled.stop(&cpu).await })
+        .block_on(CpuId(0), move |cpu| async move { array.flush(&cpu).await })
         .context("the array cannot be stopped in order");
     let done = done?;
     stopped?;
+    Ok(done)
+}
+
+/// Puts an array in order: what a crash left dirty is resynced, members that are not whole are
+/// rebuilt.
+///
+/// # Errors
+/// An array that cannot, or an interruption: the rest goes on when the array is run again.
+pub fn put_in_order(open: &OpenArray, interrupt: &Interrupt) -> Result<Done> {
+    let mut done = Done::default();
+    let array = open.whole()?;
+    if open.survey.assembly.resync_offset.is_some() {
+        done.sectors_written = resync_all(open, interrupt)?.0;
+        done.resynced_sectors = array.capacity().0;
+    }
     Ok(done)
 }
 

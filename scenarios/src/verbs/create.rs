@@ -8,7 +8,7 @@ use crate::arrays::opening::{OpenArray, Permission, Survey};
 use crate::arrays::working;
 use crate::cli::CreateArguments;
 use crate::quantity::MdSize;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use raid::metadata::create::NewConsistency;
 use raid::metadata::superblock::Version;
 use raid::metadata::{Geometry, Level};

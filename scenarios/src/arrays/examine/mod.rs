@@ -446,7 +446,7 @@ pub fn time_words(time: Time) -> String {
     i64::try_from(time.seconds)
         .ok()
         .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
-        .map(|at| at.to_zoned(jiff::tz::TimeZone::system()))
+        .map(|at| jiff::ZonedDateTime::new(at, jiff::tz::TimeZone::system()))
         .map_or_else(
             || format!("{} seconds after 1970", time.seconds),
             |at| at.strftime("%a %b %e %H:%M:%S %Y").to_string(),
