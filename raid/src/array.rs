@@ -33,7 +33,7 @@ use crate::layout::CopyLayout;
 use crate::layout::parity::ParityLayout;
 use crate::levels::Level;
 use crate::member::{MemberOptions, MemberState};
-use crate::opening;
+use crate::opening::{self, Use};
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::stripe::ParityArray;
@@ -88,7 +88,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, whole(devices), options, barrier, false)
+        opening::open(platform, whole(devices), options, barrier, Use::Bare)
     }
 
     /// As [`create`](Self::create), with a resync barrier of the caller's own in place of the one
@@ -102,7 +102,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
         barrier: Arc<dyn ResyncBarrier<P>>,
     ) -> Result<Arc<Self>, CreateError> {
-        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), false)
+        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), Use::Bare)
     }
 
     /// An array of members of which each has its place, its state and its bad blocks, in the order
@@ -118,7 +118,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, members, options, barrier, false)
+        opening::open(platform, members, options, barrier, Use::Bare)
     }
 
     /// As [`open`](Self::open), for reading only: nothing is ever written to a member, not even to
@@ -132,7 +132,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, members, options, barrier, true)
+        opening::open(platform, members, options, barrier, Use::ReadOnly)
     }
 
     /// How much the array holds.
@@ -182,7 +182,7 @@ impl<P: Platform> Array<P> {
         self.common().member(member).bad_blocks(cpu).await
     }
 
-    fn common(&self) -> &Common<P> {
+    pub(crate) fn common(&self) -> &Common<P> {
         match &self.body {
             Body::Copies(array) => &array.common,
             Body::Parity(array) => &array.common,
@@ -223,6 +223,9 @@ impl<P: Platform> Array<P> {
         let extent = self.check_request(at, data.len())?;
         if self.common().read_only {
             return Err(ArrayError::ReadOnly);
+        }
+        if self.common().records.is_some() {
+            return Box::pin(self.write_recorded(cpu, extent, data, durability)).await;
         }
         match &self.body {
             Body::Copies(array) => array.execute_write(cpu, extent, data, durability).await,

@@ -9,6 +9,7 @@ use crate::error::ArrayError;
 use crate::lock::{SpinKind, SpinLock};
 use crate::member::{Member, MemberOptions, MemberState};
 use crate::platform::{Cpu, Label, Place, Platform, Work};
+use crate::records::{Change, Records};
 use crate::request::Extent;
 use crate::units::MemberIndex;
 use smallvec::SmallVec;
@@ -34,6 +35,8 @@ pub(crate) struct Common<P: Platform> {
     pub(crate) resync_running: P::Word,
     /// Held to change what counts of a member, so that two cannot go at once who are one too many.
     device_lock: SpinLock<P, ()>,
+    /// Keeps the metadata, where the array has any and may be written.
+    pub(crate) records: Option<Records<P>>,
 }
 
 /// Whether the device itself is lost, not just some sectors of it.
@@ -86,6 +89,7 @@ impl<P: Platform> Common<P> {
             resync_running: platform.word(Label::new("resync_running"), Place::Alone, 0),
             logical_block_bytes,
             device_lock: SpinLock::new(platform, lock, kind, Place::Alone, ()),
+            records: None,
         }
     }
 
@@ -126,10 +130,54 @@ impl<P: Platform> Common<P> {
         states
     }
 
-    /// Takes a member out after `cause`. False if the array would not survive that, as
-    /// `survives_on` says of the roles that are left: then the member stays, and the caller has to
-    /// report the error.
+    /// Whether some role has no member in sync.
+    pub(crate) async fn is_degraded(&self, cpu: &P::Cpu) -> bool {
+        for role in (0..self.roles).map(MemberIndex) {
+            let mut in_sync = self.member(role).flags(cpu).await.is_in_sync();
+            if let Some(replacement) = self.replacement_of(role) {
+                in_sync |= self.member(replacement).flags(cpu).await.is_in_sync();
+            }
+            if !in_sync {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A member has changed; under the `device_lock`.
+    async fn note_change(&self, cpu: &P::Cpu) {
+        if let Some(records) = &self.records {
+            records.note_change(cpu).await;
+        }
+    }
+
+    /// Writes changes of members down before anybody is told of what came of them.
+    async fn settle(&self, cpu: &P::Cpu) {
+        let Some(records) = &self.records else { return };
+        // Boxed, as all that is rare.
+        if let Err(error) = Box::pin(records.settle(cpu, self, Change::Nothing)).await {
+            // Whoever wants to acknowledge a write tries again and gets the error.
+            tracing::error!(%error, "a change of members is not written down");
+        }
+    }
+
+    /// Takes a member out after `cause`, and writes that down. False if the array would not survive
+    /// that, as `survives_on` says of the roles that are left: then the member stays, and the caller
+    /// has to report the error.
     pub(crate) async fn fail_member(
+        &self,
+        cpu: &P::Cpu,
+        index: MemberIndex,
+        cause: &IoError,
+        survives_on: impl Fn(&dyn Fn(MemberIndex) -> bool) -> bool,
+    ) -> bool {
+        let spared = self.take_out(cpu, index, cause, survives_on).await;
+        self.settle(cpu).await;
+        spared
+    }
+
+    /// As [`fail_member`](Self::fail_member), but leaves it to the caller to write that down.
+    pub(crate) async fn take_out(
         &self,
         cpu: &P::Cpu,
         index: MemberIndex,
@@ -152,6 +200,7 @@ impl<P: Platform> Common<P> {
             // Nothing rests on a member that is not in sync.
             if was_in_use && (survives || !was_in_sync) {
                 self.member(index).set_failed(cpu).await;
+                self.note_change(cpu).await;
             }
             Removal { was_in_use, was_in_sync, survives }
         };
@@ -183,6 +232,9 @@ impl<P: Platform> Common<P> {
         let note = async |_: &mut ()| {
             let redundant = redundant_here().await;
             let noted = redundant && !lost && self.member(index).record_bad(cpu, extent).await;
+            if noted {
+                self.note_change(cpu).await;
+            }
             (redundant, noted)
         };
         let (redundant, noted) = self.device_lock.with(cpu, note).await;
@@ -190,6 +242,7 @@ impl<P: Platform> Common<P> {
             (index.0, self.member(index).name(), extent.at.0, extent.length.0);
         if noted {
             tracing::warn!(member, device, at, sectors, %cause, "bad sectors noted");
+            self.settle(cpu).await;
             return true;
         }
         if !redundant && !lost {
@@ -201,11 +254,20 @@ impl<P: Platform> Common<P> {
 
     /// Notes sectors of a member as bad, which could not be filled in. False if there is no room.
     pub(crate) async fn note_bad(&self, cpu: &P::Cpu, index: MemberIndex, extent: Extent) -> bool {
-        let note = async |_: &mut ()| self.member(index).record_bad(cpu, extent).await;
-        self.device_lock.with(cpu, note).await
+        let note = async |_: &mut ()| {
+            let noted = self.member(index).record_bad(cpu, extent).await;
+            if noted {
+                self.note_change(cpu).await;
+            }
+            noted
+        };
+        let noted = self.device_lock.with(cpu, note).await;
+        self.settle(cpu).await;
+        noted
     }
 
-    /// A member that had bad blocks has taken a write to `extent`: those sectors are good again.
+    /// A member that had bad blocks has taken a write to `extent`: those sectors are good again. Its
+    /// log says so from the next update on; until then it names too much, which loses nothing.
     pub(crate) async fn written_again(&self, cpu: &P::Cpu, index: MemberIndex, extent: Extent) {
         let clear = async |_: &mut ()| self.member(index).clear_bad(cpu, extent).await;
         if self.device_lock.with(cpu, clear).await {
@@ -225,9 +287,11 @@ impl<P: Platform> Common<P> {
             if role != index {
                 self.member(role).set_failed(cpu).await;
             }
+            self.note_change(cpu).await;
             true
         };
         if self.device_lock.with(cpu, take_over).await {
+            self.settle(cpu).await;
             let (member, device) = (role.0, self.member(index).name());
             tracing::info!(member, device, "member recovered");
         }

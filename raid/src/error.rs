@@ -273,6 +273,16 @@ pub enum ArrayError {
         #[source]
         cause: IoError,
     },
+    /// A member did not take the array's metadata, and the array would not survive losing it.
+    /// Nothing may be acknowledged that is not written down.
+    #[error("member {member} did not take the array's metadata, and it cannot be spared")]
+    Unrecorded {
+        /// Who.
+        member: MemberIndex,
+        /// What it said.
+        #[source]
+        cause: IoError,
+    },
     /// One resync, check or recovery at a time.
     #[error("a resync, a check or a recovery is already running")]
     ResyncRunning,

@@ -15,6 +15,7 @@ mod common;
 mod copies;
 mod member;
 mod opening;
+mod records;
 mod sector_io;
 mod stripe;
 

@@ -3,7 +3,7 @@
 
 use crate::array::{Array, ArrayOptions, Body};
 use crate::common::Common;
-use crate::concurrency::barrier::Barrier;
+use crate::concurrency::barrier::{Barrier, CountingBarrier};
 use crate::copies::CopyArray;
 use crate::device::Device;
 use crate::error::CreateError;
@@ -11,16 +11,27 @@ use crate::layout::parity::ParityKind;
 use crate::levels::{CopyLevel, DeviceFacts, Level, ParityLevel};
 use crate::member::{MemberDevice, MemberOptions};
 use crate::platform::Platform;
+use crate::records::{Records, RecordsSeed};
 use crate::stripe::ParityArray;
 use crate::units::{MemberIndex, SECTOR_BYTES};
 use std::sync::Arc;
+
+/// What an array is opened for.
+pub(crate) enum Use<P: Platform> {
+    /// To be read; nothing is written to any member.
+    ReadOnly,
+    /// To be read and written; nobody keeps metadata.
+    Bare,
+    /// To be read and written, with its metadata kept.
+    Recorded(Box<RecordsSeed<P>>),
+}
 
 pub(crate) fn open<P: Platform>(
     platform: &P,
     members: Vec<MemberOptions<P>>,
     options: ArrayOptions,
     barrier: Barrier<P>,
-    read_only: bool,
+    purpose: Use<P>,
 ) -> Result<Arc<Array<P>>, CreateError> {
     for device in members.iter().flat_map(devices_of) {
         check_place(device)?;
@@ -35,7 +46,13 @@ pub(crate) fn open<P: Platform>(
         return Err(CreateError::members_missing(options.level, &lacking, how));
     }
     let block_bytes = block_bytes_of(&members).expect("a level has members");
-    let common = Common::new(platform, members, block_bytes, options.tuning.spin_kind, read_only);
+    let (kind, read_only) = (options.tuning.spin_kind, matches!(purpose, Use::ReadOnly));
+    let mut common = Common::new(platform, members, block_bytes, kind, read_only);
+    if let Use::Recorded(seed) = purpose {
+        let planner = planner.clone();
+        let survives = Box::new(move |live: &dyn Fn(MemberIndex) -> bool| planner.survives_on(live));
+        common.records = Some(Records::new(platform, kind, *seed, survives));
+    }
     let body = match planner {
         Planner::Copies(level) => Body::Copies(CopyArray::new(platform, common, level, barrier)),
         Planner::Parity(level) => {
@@ -45,7 +62,19 @@ pub(crate) fn open<P: Platform>(
     Ok(Arc::new(Array { body }))
 }
 
+/// Opens an array with the barrier that its tuning names.
+pub(crate) fn open_assembled<P: Platform>(
+    platform: &P,
+    members: Vec<MemberOptions<P>>,
+    options: ArrayOptions,
+    purpose: Use<P>,
+) -> Result<Arc<Array<P>>, CreateError> {
+    let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
+    open(platform, members, options, barrier, purpose)
+}
+
 /// What decides for a kind of array.
+#[derive(Clone)]
 enum Planner {
     Copies(CopyLevel),
     Parity(ParityLevel),

@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::member::{MemberDevice, MemberOptions};
 use crate::metadata::assembly::Assembly;
 use crate::metadata::bad_blocks::{self, BadBlocks as BadBlockLog};
-use crate::metadata::superblock::{Details, Features, Superblock};
+use crate::metadata::superblock::{Details, Features, Role, Superblock};
 use crate::patches::Patches;
 use crate::platform::Platform;
 use crate::request::Extent;
@@ -59,6 +59,20 @@ pub(super) async fn read_bad_block_logs<P: Platform>(
     Ok(logs)
 }
 
+/// Puts spares into roles that nobody fills, to be rebuilt there.
+pub(super) fn take_spares<P: Platform>(scanned: &Scanned<P>, assembly: &mut Assembly) {
+    let level = assembly.geometry.level;
+    if !level.is_redundant() {
+        return;
+    }
+    let component_size = assembly.component_size;
+    for slot in assembly.slots.iter_mut().filter(|slot| slot.is_empty()) {
+        let fits = |device: &usize| scanned.superblock(*device).data_size() >= component_size;
+        let Some(place) = assembly.spares.iter().position(|device| fits(device)) else { return };
+        slot.original = Some(assembly.spares.remove(place));
+    }
+}
+
 /// The members of one side of the array in the order of their roles.
 pub(super) fn members<P: Platform>(
     scanned: &Scanned<P>,
@@ -94,7 +108,11 @@ fn member<P: Platform>(
         false => superblock.data_size(),
     };
     // A recovery that has come to its end is one that nobody has written down yet.
-    let recovery_point = superblock.recovery_offset().filter(|at| at.0 < data_length.0);
+    let recovery_point = match superblock.role() {
+        // A spare that was put into a role.
+        Role::Spare => Some(Sector(0)),
+        _ => superblock.recovery_offset().filter(|at| at.0 < data_length.0),
+    };
     let data = Extent { at: data_start, length: data_length };
     MemberDevice {
         device: Arc::clone(&scanned.devices[index]),

@@ -12,6 +12,7 @@
 //!   is read only.
 
 mod bitmaps;
+mod create;
 mod error;
 mod geometry;
 mod journal;
@@ -21,18 +22,24 @@ mod replay;
 mod scan;
 mod sides;
 
+pub use create::{MakeError, make};
 pub use error::OpenError;
 pub use geometry::engine_level;
 pub use sides::Assembled;
 
 use crate::array::{Array, ArrayOptions};
+use crate::layout::parity::ParityLayout;
 use crate::member::MemberOptions;
 use crate::metadata::assembly::{self, Assembly, Consistency};
 use crate::metadata::bad_blocks::BadBlocks as BadBlockLog;
+use crate::metadata::bitmap::Bitmap;
 use crate::metadata::geometry::Geometry;
-use crate::platform::Platform;
+use crate::metadata::identity::Time;
+use crate::opening::{self, Use};
+use crate::platform::{Cpu, Platform};
+use crate::records::{RecordedDevice, RecordsSeed};
 use crate::tuning::Tuning;
-use crate::units::Sector;
+use crate::units::{MemberIndex, Sector};
 use scan::Scanned;
 use sides::Body;
 use std::sync::Arc;
@@ -44,6 +51,10 @@ pub struct AssembleOptions {
     pub rules: assembly::Options,
     /// Allow writes, and keep the metadata up to date as md does.
     pub writable: bool,
+    /// Put spares into empty roles, to be filled by [`Array::rebuild`]. Only if writable.
+    pub take_spares: bool,
+    /// The time of day, for superblocks that are written.
+    pub now: Time,
     /// Which strategies guard what requests share.
     pub tuning: Tuning,
 }
@@ -67,18 +78,19 @@ pub async fn assemble<P: Platform>(
     options: AssembleOptions,
 ) -> Result<Assembled<P>, OpenError> {
     let scanned = scan::scan::<P>(cpu, devices, options.rules.degraded).await?;
-    let assembly = assembly::assemble(&scanned.candidates, options.rules)?;
+    let mut assembly = assembly::assemble(&scanned.candidates, options.rules)?;
     if options.writable {
         check_writable(&assembly)?;
     }
+    if options.writable && options.take_spares {
+        members::take_spares(&scanned, &mut assembly);
+    }
     let in_use = assembly.slots.iter().flat_map(|slot| slot.devices());
     let logs = members::read_bad_block_logs(cpu, &scanned, in_use).await?;
-    let _bitmap = bitmaps::read_bitmap(cpu, &scanned, &assembly, options.rules.force).await?;
+    let bitmap = bitmaps::read_bitmap(cpu, &scanned, &assembly, options.rules.force).await?;
+    let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs, options };
     let body = match assembly.reshaping {
-        None => {
-            let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs, options };
-            Body::Whole(opening.open_whole(cpu).await?)
-        }
+        None => Body::Whole(opening.open_whole(cpu, bitmap).await?),
         Some(of) => {
             if matches!(assembly.consistency, Consistency::Journal) {
                 return Err(OpenError::ReshapeWithLog { log: "write journal" });
@@ -86,7 +98,6 @@ pub async fn assemble<P: Platform>(
             if matches!(assembly.consistency, Consistency::PartialParityLog) {
                 return Err(OpenError::ReshapeWithLog { log: "partial parity log" });
             }
-            let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs, options };
             let before = opening.open_side(cpu, of.before, Side::Before).await?;
             let after = opening.open_side(cpu, of.after, Side::After).await?;
             Body::Reshaping { before, after, of }
@@ -127,20 +138,39 @@ impl<P: Platform> Opening<'_, P> {
     }
 
     /// An array without a reshape.
-    async fn open_whole(&self, cpu: &P::Cpu) -> Result<Arc<Array<P>>, OpenError> {
+    async fn open_whole(
+        &self,
+        cpu: &P::Cpu,
+        bitmap: Option<Bitmap>,
+    ) -> Result<Arc<Array<P>>, OpenError> {
         let geometry = self.assembly.geometry;
         let mut members = self.members(geometry, Side::Before);
-        self.replay_log(cpu, &mut members).await?;
-        self.open(cpu, geometry, members).await
+        if !self.options.writable {
+            self.replay_log(cpu, &mut members).await?;
+            return self.open(cpu, geometry, members, Use::ReadOnly).await;
+        }
+        if !geometry.level.is_redundant() {
+            return self.open(cpu, geometry, members, Use::Bare).await;
+        }
+        let seed = RecordsSeed {
+            devices: self.recorded_devices(),
+            bitmap,
+            events: self.assembly.events,
+            resync_offset: self.assembly.resync_offset,
+            opened: self.options.now,
+            opened_ns: cpu.now_ns(),
+        };
+        self.open(cpu, geometry, members, Use::Recorded(Box::new(seed))).await
     }
 
+    /// One side of a reshape.
     async fn open_side(
         &self,
         cpu: &P::Cpu,
         geometry: Geometry,
         side: Side,
     ) -> Result<Arc<Array<P>>, OpenError> {
-        self.open(cpu, geometry, self.members(geometry, side)).await
+        self.open(cpu, geometry, self.members(geometry, side), Use::ReadOnly).await
     }
 
     async fn open(
@@ -148,15 +178,36 @@ impl<P: Platform> Opening<'_, P> {
         cpu: &P::Cpu,
         geometry: Geometry,
         members: Vec<MemberOptions<P>>,
+        purpose: Use<P>,
     ) -> Result<Arc<Array<P>>, OpenError> {
-        use crate::platform::Cpu as _;
         let (level, chunk) = geometry::engine_level(geometry);
         let options = ArrayOptions { level, chunk, tuning: self.options.tuning };
-        let array = Array::open_read_only(cpu.platform(), members, options)?;
-        if self.assembly.resync_offset.is_some() && !geometry.level.has_parity() {
+        let array = opening::open_assembled(cpu.platform(), members, options, purpose)?;
+        if self.assembly.resync_offset.is_some() {
             array.distrust_copies(cpu).await;
         }
         Ok(array)
+    }
+
+    /// The devices whose superblocks are kept up to date: members, replacements and spares.
+    fn recorded_devices(&self) -> Vec<RecordedDevice<P>> {
+        let slots = &self.assembly.slots;
+        let roles = slots.len() as u32;
+        let originals = slots.iter().zip(0..).map(|(slot, role)| (slot.original, Some(role)));
+        let replacements = slots.iter().filter_map(|slot| slot.replacement).zip(roles..);
+        let replacements = replacements.map(|(device, index)| (Some(device), Some(index)));
+        let spares = self.assembly.spares.iter().map(|device| (Some(*device), None));
+        let all = originals.chain(replacements).chain(spares);
+        all.filter_map(|(device, index)| {
+            let device = device?;
+            Some(RecordedDevice {
+                device: Arc::clone(&self.scanned.devices[device]),
+                superblock: self.scanned.superblock(device).clone(),
+                member: index.map(MemberIndex),
+                bad_blocks: self.logs[device].clone(),
+            })
+        })
+        .collect()
     }
 
     /// Replays the partial parity log or the journal, if the array has one, into patches of the
@@ -196,11 +247,11 @@ impl<P: Platform> Opening<'_, P> {
         Ok(())
     }
 
-    fn parity_layout(&self) -> crate::layout::parity::ParityLayout {
+    fn parity_layout(&self) -> ParityLayout {
         let geometry = self.assembly.geometry;
         let kind = geometry::parity_kind(geometry.level).expect("only levels with parity have logs");
         let size = self.assembly.component_size;
-        crate::layout::parity::ParityLayout::new(kind, geometry.raid_disks, geometry.chunk, size)
+        ParityLayout::new(kind, geometry.raid_disks, geometry.chunk, size)
     }
 }
 

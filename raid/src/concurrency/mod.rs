@@ -4,6 +4,8 @@ pub mod barrier;
 mod counting_barrier;
 mod range_claims;
 mod suspension;
+mod turn;
 
 pub(crate) use range_claims::RangeClaims;
 pub(crate) use suspension::Suspension;
+pub(crate) use turn::Turn;

@@ -165,6 +165,12 @@ impl<P: Platform> CopyArray<P> {
         }
     }
 
+    /// The copies agree everywhere. The caller sees to it that no write is under way.
+    pub(crate) async fn trust_everywhere(&self, cpu: &P::Cpu) {
+        let capacity = self.capacity().0;
+        self.copies_agree_below.store(cpu, capacity, Ordering::Release).await;
+    }
+
     /// The copies of `extent` agree now. That says something new only if they agreed up to it.
     async fn trust_again(&self, cpu: &P::Cpu, extent: Extent) {
         let current = self.copies_agree_below.load(cpu, Ordering::Acquire).await;

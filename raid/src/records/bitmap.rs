@@ -10,7 +10,6 @@ use crate::error::ArrayError;
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io::SectorWrite;
-use crate::units::Sectors;
 
 impl<P: Platform> Records<P> {
     /// The members that take part, as indices of devices.
@@ -160,9 +159,4 @@ impl<P: Platform> Records<P> {
             intent.with(cpu, async |intent: &mut WriteIntent| intent.resynced(extent)).await;
         }
     }
-}
-
-/// The first `length` sectors of the sync space.
-pub(super) fn whole(length: Sectors) -> Extent {
-    Extent { at: crate::units::Sector(0), length }
 }

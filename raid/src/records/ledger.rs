@@ -29,6 +29,8 @@ pub(super) struct Ledger {
     pub(super) clean: bool,
     /// Up to where redundancy agrees; `None` for everywhere.
     pub(super) resync_offset: Option<Sector>,
+    /// Writes that failed and may have left redundancy that disagrees.
+    pub(super) disagreements: u64,
     /// `writes_begun` at the last housekeeping.
     pub(super) writes_seen: u64,
 }
@@ -49,6 +51,7 @@ impl Ledger {
             events,
             clean: true,
             resync_offset,
+            disagreements: 0,
             writes_seen: 0,
         }
     }

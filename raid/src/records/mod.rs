@@ -23,8 +23,9 @@
 //! - `intent.rs` and `superblocks.rs` are pure; `ledger.rs` says what is to be written down,
 //! - `settle.rs` writes superblocks, `bitmap.rs` the bitmap,
 //! - `requests.rs` is what a write passes before and after, and what stops the array,
-//! - `jobs.rs` drives resync and recovery with their checkpoints.
+//! - `jobs.rs` drives resync and recovery with their checkpoints, `array.rs` offers all that.
 
+mod array;
 mod bitmap;
 mod intent;
 mod jobs;
@@ -43,6 +44,7 @@ use crate::platform::{Label, Ordering, Place, Platform, Word};
 use crate::units::{MemberIndex, Sector};
 use intent::WriteIntent;
 use ledger::Ledger;
+pub(crate) use settle::Change;
 use std::sync::Arc;
 
 /// Whether an array keeps all of its data on just those members for which the predicate says yes.

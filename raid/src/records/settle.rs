@@ -10,6 +10,7 @@ use crate::error::ArrayError;
 use crate::metadata::superblock::{Role, Superblock};
 use crate::platform::{Ordering, Platform, Word};
 use crate::sector_io::{self, SectorWrite};
+use crate::units::Sector;
 
 /// A device that did not take what was to be written.
 pub(super) struct Refusal {
@@ -192,8 +193,16 @@ pub(crate) enum Change {
     Nothing,
     /// It is being written to.
     Active,
-    /// Redundancy may disagree from this sector on, whatever was said before; `None` for nowhere.
-    ResyncFrom(Option<crate::units::Sector>),
+    /// A write has failed: redundancy may disagree anywhere.
+    Disagreement,
+    /// A resync has made redundancy agree up to a sector, or everywhere, unless some write failed
+    /// since there were so many disagreements.
+    Resynced {
+        /// Up to where; `None` for everywhere.
+        up_to: Option<Sector>,
+        /// What [`Ledger::disagreements`] was when the resync began.
+        disagreements: u64,
+    },
 }
 
 impl Change {
@@ -201,7 +210,15 @@ impl Change {
         match self {
             Self::Nothing => {}
             Self::Active => ledger.clean = false,
-            Self::ResyncFrom(offset) => ledger.resync_offset = offset,
+            Self::Disagreement => {
+                ledger.resync_offset = Some(Sector(0));
+                ledger.disagreements += 1;
+            }
+            Self::Resynced { up_to, disagreements } => {
+                if ledger.disagreements == disagreements {
+                    ledger.resync_offset = up_to;
+                }
+            }
         }
     }
 }
