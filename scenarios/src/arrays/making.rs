@@ -3,22 +3,20 @@
 //! anything fails.
 
 use super::member_file::{MemberFile, refuse_twice};
+use super::opening::now;
 use crate::drives::{self, DriveName, Use};
 use crate::quantity::ByteCount;
 use anyhow::{Context, Result, ensure};
-use backends::{
-    Access, Cpus, Options, PageCache, RealCpu, RealDevice, RealMachine, RealPlatform,
-};
-use raid::buffer::Buffer;
-use raid::device::{Device, Durability, Io};
+use backends::{Access, Cpus, Options, PageCache, RealDevice, RealMachine, RealPlatform};
+use raid::assemble;
 use raid::metadata::create::{Made, NewArray, NewConsistency, NewMember};
-use raid::metadata::superblock::{MAGIC, SUPERBLOCK_BYTES, Version, locations};
-use raid::metadata::{Geometry, Time, Uuid};
+use raid::metadata::superblock::Version;
+use raid::metadata::{Geometry, Uuid};
 use raid::units::{CpuId, Sector, Sectors};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 /// A member that is not there.
 const MISSING: &str = "missing";
@@ -103,16 +101,14 @@ pub fn make(wishes: &Wishes) -> Result<Fresh> {
     let permitted =
         Use { writes: true, create_size: wishes.create_size, destroy_data: wishes.destroy_data };
     drives::look_at(&names, permitted)?;
-    let made = describe(wishes)?.make()?;
+    let array = describe(wishes)?;
+    // What cannot be is refused before a file is made.
+    let made = array.make()?;
     let (devices, files) = open_members(&members, wishes.create_size)?;
     let machine = RealMachine::start(Cpus::Count(1), Options::from_environment())?;
-    for (device, metadata) in devices.into_iter().zip(&made) {
-        let writes = metadata.writes.clone();
-        let name = device.name().to_owned();
-        machine
-            .block_on(CpuId(0), move |cpu| async move { write_member(&cpu, &device, writes).await })
-            .with_context(|| format!("{name}: cannot write the metadata"))?;
-    }
+    machine.block_on(CpuId(0), move |cpu| async move {
+        assemble::make::<RealPlatform>(&cpu, &devices, &array).await
+    })?;
     Ok(Fresh { members, made, files })
 }
 
@@ -184,20 +180,15 @@ fn random_uuid() -> Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time { seconds: since.as_secs(), microseconds: 0 }
-}
-
 /// Opens the members for us alone; makes them if they are to be made.
 fn open_members(
     members: &[PathBuf],
     create_size: Option<ByteCount>,
-) -> Result<(Vec<RealDevice>, MadeFiles)> {
+) -> Result<(Vec<Arc<RealDevice>>, MadeFiles)> {
     let (mut devices, mut files) = (Vec::new(), MadeFiles(Vec::new()));
     for path in members {
         // Metadata is written by sectors.
-        devices.push(match create_size {
+        let device = match create_size {
             Some(size) => {
                 let device =
                     RealDevice::create_file_with(path, drives::sectors(size)?, PageCache::Used)?;
@@ -205,40 +196,8 @@ fn open_members(
                 device
             }
             None => RealDevice::open_existing_with(path, Access::ReadWrite, PageCache::Used)?,
-        });
+        };
+        devices.push(Arc::new(device));
     }
     Ok((devices, files))
-}
-
-/// Clears superblocks that an older array left at other places, writes the new metadata, and makes
-/// it durable.
-async fn write_member(
-    cpu: &RealCpu,
-    device: &RealDevice,
-    writes: Vec<(Sector, Vec<u8>)>,
-) -> Result<()> {
-    for location in locations(device.size()) {
-        let into = Buffer::zeroed(SUPERBLOCK_BYTES);
-        let found = submit(cpu, device, Io::Read { at: location.at, into }).await?;
-        let found = found.expect("a read gives its buffer back");
-        let word = [found[0], found[1], found[2], found[3]];
-        if word == MAGIC.to_le_bytes() || word == MAGIC.to_be_bytes() {
-            write(cpu, device, location.at, Buffer::zeroed(SUPERBLOCK_BYTES)).await?;
-        }
-    }
-    for (at, bytes) in writes {
-        write(cpu, device, at, Buffer::copy_of(&bytes)).await?;
-    }
-    submit(cpu, device, Io::Flush).await.map(drop)
-}
-
-async fn write(cpu: &RealCpu, device: &RealDevice, at: Sector, data: Buffer) -> Result<()> {
-    let data = data.into_shared();
-    submit(cpu, device, Io::Write { at, data, durability: Durability::Cached }).await.map(drop)
-}
-
-async fn submit(cpu: &RealCpu, device: &RealDevice, io: Io) -> Result<Option<Buffer>> {
-    let done = Device::<RealPlatform>::submit(device, cpu, io).await.await;
-    done.result?;
-    Ok(done.buffer)
 }

@@ -10,12 +10,13 @@ use backends::{
 use raid::assemble::{AssembleOptions, Assembled, assemble};
 use raid::metadata::assembly::{self, Assembly, Candidate, Concession};
 use raid::metadata::geometry::Raid0Layout;
-use raid::metadata::{Geometry, Level};
+use raid::metadata::{Geometry, Level, Time};
 use raid::metadata::superblock::Superblock;
 use raid::tuning::Tuning;
 use raid::units::{CpuId, SECTOR_BYTES, Sectors};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// More cores than this do not make a copy faster.
 const CORES_MAX: u32 = 4;
@@ -37,6 +38,8 @@ pub struct Permission {
     pub raid0_layout: Option<Raid0Layout>,
     /// Whether the array may be written to.
     pub writable: bool,
+    /// Whether spares are put into empty roles.
+    pub take_spares: bool,
 }
 
 /// What the members say, and how they come together.
@@ -167,6 +170,8 @@ impl OpenArray {
         let options = AssembleOptions {
             rules: rules(permission),
             writable: permission.writable,
+            take_spares: permission.take_spares,
+            now: now(),
             tuning: Tuning::default(),
         };
         let assembled =
@@ -189,6 +194,12 @@ impl OpenArray {
             ),
         }
     }
+}
+
+/// The time of day, for superblocks.
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs(), microseconds: 0 }
 }
 
 /// What a concession means, in words.

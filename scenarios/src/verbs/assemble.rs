@@ -19,7 +19,8 @@ struct Report {
 
 pub(super) fn assemble(arguments: &AssembleArguments, json: bool) -> Result<Finished> {
     let interrupt = Interrupt::watch()?;
-    let permission = permission(&arguments.members, arguments.run_writable)?;
+    let mut permission = permission(&arguments.members, arguments.run_writable)?;
+    permission.take_spares = arguments.run_writable;
     let open = OpenArray::open(&permission)?;
     let capacity = open.assembled.capacity();
     let report = if arguments.run_writable {

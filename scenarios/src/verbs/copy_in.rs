@@ -26,6 +26,7 @@ pub(super) fn copy_in(arguments: &CopyInArguments, json: bool) -> Result<Finishe
     let open = OpenArray::open(&permission)?;
     copying::check_fits(&open, &source, arguments.offset.0)?;
     let copied = working::work_and_stop(&open, || {
+        working::resync_what_may_differ(&open, &interrupt)?;
         copying::copy_in(&open, &mut source, arguments.offset.0, &interrupt)
     })?;
     let report = Report {

@@ -28,6 +28,7 @@ pub(super) fn create(arguments: &CreateArguments, json: bool) -> Result<Finished
         degraded: true,
         force: false,
         raid0_layout: None,
+        take_spares: false,
         writable: fresh.made.iter().any(|of| of.superblock.resync_offset().is_some()),
     };
     let open = OpenArray::open(&permission)?;

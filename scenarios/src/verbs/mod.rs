@@ -83,6 +83,7 @@ fn permission(arguments: &MemberArguments, writable: bool) -> Result<Permission>
         force: arguments.force,
         raid0_layout: raid0_layout(arguments.layout.as_deref())?,
         writable,
+        take_spares: false,
     })
 }
 
