@@ -2,7 +2,7 @@
 
 use crate::block::BlockDevice;
 use crate::cpu::RealCpu;
-use crate::file::Access;
+use crate::file::{Access, PageCache};
 use crate::memory::MemoryDevice;
 use crate::null::NullDevice;
 use crate::open::{self, OpenError};
@@ -34,7 +34,19 @@ impl RealDevice {
     /// # Errors
     /// Says what is in the way, with the path.
     pub fn open_existing(path: impl AsRef<Path>, access: Access) -> Result<Self, OpenError> {
-        let file = open::open_existing(path.as_ref(), access)?;
+        Self::open_existing_with(path, access, PageCache::Bypassed)
+    }
+
+    /// As [`open_existing`](Self::open_existing), with or without the page cache.
+    ///
+    /// # Errors
+    /// Says what is in the way, with the path.
+    pub fn open_existing_with(
+        path: impl AsRef<Path>,
+        access: Access,
+        page_cache: PageCache,
+    ) -> Result<Self, OpenError> {
+        let file = open::open_existing(path.as_ref(), access, page_cache)?;
         Ok(Self(Kind::Block(BlockDevice::new(file))))
     }
 
@@ -44,7 +56,19 @@ impl RealDevice {
     /// # Errors
     /// Says what is in the way, with the path.
     pub fn create_file(path: impl AsRef<Path>, size: Sectors) -> Result<Self, OpenError> {
-        let file = open::create_file(path.as_ref(), size)?;
+        Self::create_file_with(path, size, PageCache::Bypassed)
+    }
+
+    /// As [`create_file`](Self::create_file), with or without the page cache.
+    ///
+    /// # Errors
+    /// Says what is in the way, with the path.
+    pub fn create_file_with(
+        path: impl AsRef<Path>,
+        size: Sectors,
+        page_cache: PageCache,
+    ) -> Result<Self, OpenError> {
+        let file = open::create_file(path.as_ref(), size, page_cache)?;
         Ok(Self(Kind::Block(BlockDevice::new(file))))
     }
 

@@ -17,6 +17,15 @@ pub enum Access {
     ReadWrite,
 }
 
+/// Whether requests go through the system's page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCache {
+    /// Bypassed where the file system can. Where it cannot, one line on standard error says so.
+    Bypassed,
+    /// Used, so that requests may be any number of sectors.
+    Used,
+}
+
 /// What an opener found out about a file.
 pub(crate) struct Geometry {
     pub(crate) size: Sectors,

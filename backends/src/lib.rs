@@ -39,10 +39,10 @@ mod workers;
 
 pub use cpu::RealCpu;
 pub use device::{RealCompletion, RealDevice};
-pub use file::Access;
+pub use file::{Access, PageCache};
 pub use guarded::RealGuarded;
 pub use machine::{Cpus, Options, RealMachine, StartError};
-pub use open::OpenError;
+pub use open::{OpenError, direct_block_bytes};
 pub use parker::RealParker;
 pub use platform::RealPlatform;
 pub use probe::{LockCounts, RealLockProbe};

@@ -1,7 +1,7 @@
 //! Opens files and block devices for direct I/O, and makes new files. Never changes the content of
 //! what exists.
 
-use crate::file::{Access, Geometry, OpenFile};
+use crate::file::{Access, Geometry, OpenFile, PageCache};
 use crate::notice::notice;
 use crate::users::is_used_elsewhere;
 use raid::buffer::BUFFER_ALIGNMENT_BYTES;
@@ -96,7 +96,11 @@ impl OpenError {
 }
 
 /// Opens what exists, for us alone if it is to be written.
-pub(crate) fn open_existing(path: &Path, access: Access) -> Result<OpenFile, OpenError> {
+pub(crate) fn open_existing(
+    path: &Path,
+    access: Access,
+    page_cache: PageCache,
+) -> Result<OpenFile, OpenError> {
     // Looked at first, as opening a pipe would wait for its other end.
     let found = stat(path).map_err(|errno| OpenError::from_errno(path, "look at it", errno))?;
     let kind = require_storage(path, FileType::from_raw_mode(found.st_mode))?;
@@ -107,7 +111,7 @@ pub(crate) fn open_existing(path: &Path, access: Access) -> Result<OpenFile, Ope
     // On a block device, O_EXCL claims it as a mount does.
     let exclusive = kind == FileType::BlockDevice && access == Access::ReadWrite;
     let flags = mode | if exclusive { OFlags::EXCL } else { OFlags::empty() };
-    let (fd, direct) = open_direct(path, flags)?;
+    let (fd, direct) = open_file(path, flags, page_cache)?;
     if kind == FileType::RegularFile && access == Access::ReadWrite && is_used_elsewhere(&fd) {
         return Err(OpenError::InUse { path: path.to_owned() });
     }
@@ -115,7 +119,11 @@ pub(crate) fn open_existing(path: &Path, access: Access) -> Result<OpenFile, Ope
 }
 
 /// Makes a file of `size`, whose blocks are allocated if the file system can.
-pub(crate) fn create_file(path: &Path, size: Sectors) -> Result<OpenFile, OpenError> {
+pub(crate) fn create_file(
+    path: &Path,
+    size: Sectors,
+    page_cache: PageCache,
+) -> Result<OpenFile, OpenError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let refused = |errno| OpenError::from_errno(path, "create it", errno);
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
@@ -123,7 +131,7 @@ pub(crate) fn create_file(path: &Path, size: Sectors) -> Result<OpenFile, OpenEr
     let fd = open(path, flags | OFlags::CLOEXEC, mode).map_err(refused)?;
     allocate(path, &fd, size)
         .and_then(|()| {
-            let (fd, direct) = open_direct(path, OFlags::RDWR)?;
+            let (fd, direct) = open_file(path, OFlags::RDWR, page_cache)?;
             finish(path, fd, Access::ReadWrite, direct)
         })
         .inspect_err(|_| {
@@ -145,9 +153,17 @@ fn allocate(path: &Path, fd: &OwnedFd, size: Sectors) -> Result<(), OpenError> {
     })
 }
 
-/// Opens with O_DIRECT, or without where the file system refuses it.
-fn open_direct(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), OpenError> {
+/// Opens with O_DIRECT, or without where that is asked for or the file system refuses it.
+fn open_file(
+    path: &Path,
+    flags: OFlags,
+    page_cache: PageCache,
+) -> Result<(OwnedFd, bool), OpenError> {
     let flags = flags | OFlags::CLOEXEC;
+    let refused = |errno| OpenError::from_errno(path, "open it", errno);
+    if page_cache == PageCache::Used {
+        return Ok((open(path, flags, Mode::empty()).map_err(refused)?, false));
+    }
     match open(path, flags | OFlags::DIRECT, Mode::empty()) {
         Ok(fd) => Ok((fd, true)),
         Err(Errno::INVAL) => {
@@ -155,11 +171,21 @@ fn open_direct(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), OpenError>
                 "{}: this file system has no direct I/O, so the page cache is in between",
                 path.display()
             ));
-            let opened = open(path, flags, Mode::empty());
-            Ok((opened.map_err(|errno| OpenError::from_errno(path, "open it", errno))?, false))
+            Ok((open(path, flags, Mode::empty()).map_err(refused)?, false))
         }
-        Err(errno) => Err(OpenError::from_errno(path, "open it", errno)),
+        Err(errno) => Err(refused(errno)),
     }
+}
+
+/// What requests to a file or block device have to be multiples of when they bypass the page cache,
+/// in bytes; none where they cannot, or where it cannot be opened for reading.
+pub fn direct_block_bytes(path: impl AsRef<Path>) -> Option<u32> {
+    let path = path.as_ref();
+    let found = stat(path).ok()?;
+    let kind = require_storage(path, FileType::from_raw_mode(found.st_mode)).ok()?;
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    let fd = open(path, flags, Mode::empty()).ok()?;
+    block_bytes(&fd, kind, true).ok()
 }
 
 /// Locks the file and measures it.
@@ -176,14 +202,8 @@ fn finish(path: &Path, fd: OwnedFd, access: Access, direct: bool) -> Result<Open
         flock(&fd, lock).map_err(refused("lock it"))?;
     }
     let size_bytes = seek(&fd, SeekFrom::End(0)).map_err(refused("measure it"))?;
-    let logical_block_bytes = if kind == FileType::BlockDevice {
-        ioctl_blksszget(&fd).map_err(refused("ask for its block size"))?
-    } else if direct {
-        direct_io_block_bytes(&fd)
-    } else {
-        SECTOR_BYTES as u32
-    };
-    let block_bytes = logical_block_bytes.max(SECTOR_BYTES as u32);
+    let block_bytes =
+        block_bytes(&fd, kind, direct).map_err(refused("ask for its block size"))?;
     let whole_bytes = size_bytes - size_bytes % u64::from(block_bytes);
     if whole_bytes == 0 {
         return Err(OpenError::TooSmall { path: path.to_owned(), size_bytes, block_bytes });
@@ -191,6 +211,17 @@ fn finish(path: &Path, fd: OwnedFd, access: Access, direct: bool) -> Result<Open
     let size = Sectors::from_bytes_rounded_down(whole_bytes);
     let geometry = Geometry { size, logical_block_bytes: block_bytes, direct };
     Ok(OpenFile::new(fd, path.to_owned(), access, geometry))
+}
+
+/// The unit of requests. The page cache takes any number of sectors, also for a block device whose
+/// own blocks are larger.
+fn block_bytes(fd: &OwnedFd, kind: FileType, direct: bool) -> Result<u32, Errno> {
+    let bytes = match (direct, kind) {
+        (false, _) => SECTOR_BYTES as u32,
+        (true, FileType::BlockDevice) => ioctl_blksszget(fd)?,
+        (true, _) => direct_io_block_bytes(fd),
+    };
+    Ok(bytes.max(SECTOR_BYTES as u32))
 }
 
 /// What direct I/O on a regular file is a multiple of (Linux 6.1 and later tell).

@@ -51,7 +51,7 @@ pub enum DriveError {
     Missing(PathBuf),
     /// A workload that writes on something that may hold data.
     #[error(
-        "{}: exists, and this workload would overwrite it; allow that with --destroy-data",
+        "{}: exists and would be overwritten; allow that with --destroy-data",
         .0.display()
     )]
     WouldDestroy(PathBuf),
@@ -130,7 +130,7 @@ impl Drop for Drives {
 }
 
 /// Refuses what can be refused before anything is opened.
-fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveError> {
+pub(crate) fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveError> {
     let mut seen = Vec::new();
     for name in names {
         let DriveName::Path(path) = name else { continue };
@@ -155,7 +155,7 @@ fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveError> {
 
 /// What makes two paths the same drive, whatever links and device nodes lead there.
 #[derive(PartialEq, Eq)]
-enum Identity {
+pub(crate) enum Identity {
     File {
         device: u64,
         inode: u64,
@@ -168,7 +168,7 @@ enum Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         match path.metadata() {
             Ok(found) if found.file_type().is_block_device() => {
                 Self::Device { number: found.rdev() }
@@ -179,7 +179,7 @@ impl Identity {
     }
 }
 
-fn sectors(size: ByteCount) -> Result<Sectors, DriveError> {
+pub(crate) fn sectors(size: ByteCount) -> Result<Sectors, DriveError> {
     match size.0 != 0 && size.0.is_multiple_of(SECTOR_BYTES) {
         true => Ok(Sectors::from_bytes_rounded_down(size.0)),
         false => Err(DriveError::Unaligned(size)),

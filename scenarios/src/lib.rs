@@ -6,6 +6,7 @@
 //!
 //! Nothing in the workspace depends on this crate.
 
+pub mod arrays;
 pub mod catalogue;
 pub mod checker;
 pub mod cli;

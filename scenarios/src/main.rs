@@ -1,7 +1,9 @@
 //! The `raidbed` binary: parses the command line, prints what the verb has to say, and exits with
-//! 0 (done, every property held), 1 (a property was violated) or 2 (could not run).
+//! 0 (done, every property held), 1 (a property was violated), 2 (could not run) or 130
+//! (interrupted).
 
 use clap::Parser;
+use scenarios::arrays::interrupt::{EXIT_INTERRUPTED, Interrupted};
 use scenarios::cli::Cli;
 use scenarios::verbs::{self, Verdict};
 use std::io::{ErrorKind, Write};
@@ -26,7 +28,10 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             eprintln!("raidbed: {error:#}");
-            ExitCode::from(2)
+            match error.downcast_ref::<Interrupted>() {
+                Some(_) => ExitCode::from(EXIT_INTERRUPTED),
+                None => ExitCode::from(2),
+            }
         }
     }
 }

@@ -7,6 +7,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteCount(pub u64);
 
+/// A number of bytes, typed as mdadm takes it: a bare number is KiB, and `s` stands for sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MdSize(pub u64);
+
 /// A length of time, typed like `10s`, `500ms` or `2m`; a bare number is seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duration {
@@ -46,6 +50,23 @@ impl FromStr for ByteCount {
             _ => None,
         })
         .map(ByteCount)
+    }
+}
+
+impl FromStr for MdSize {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let wanted = "a size such as 64 or 64K (KiB), 1M, 10G, or 2048s (sectors)";
+        parse_scaled(text, wanted, |unit| match unit {
+            "" | "k" | "kb" | "kib" => Some(1 << 10),
+            "b" => Some(1),
+            "s" => Some(512),
+            "m" | "mb" | "mib" => Some(1 << 20),
+            "g" | "gb" | "gib" => Some(1 << 30),
+            "t" | "tb" | "tib" => Some(1 << 40),
+            _ => None,
+        })
+        .map(MdSize)
     }
 }
 
@@ -156,6 +177,15 @@ mod tests {
         check("-4k", Err("'-4k' is not a size such as 4k, 64K, 1M or 10G"));
         check("99999999999999999999", Err("'99999999999999999999' is too large"));
         check("99999999999T", Err("'99999999999T' is too large"));
+    }
+
+    #[test]
+    fn a_bare_size_of_mdadm_is_kib() {
+        let parse = |text: &str| text.parse::<MdSize>().map(|size| size.0);
+        assert_eq!(parse("64"), Ok(65_536));
+        assert_eq!(parse("64K"), Ok(65_536));
+        assert_eq!(parse("2048s"), Ok(1 << 20));
+        assert!(parse("64x").is_err());
     }
 
     #[test]

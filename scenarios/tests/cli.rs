@@ -99,7 +99,9 @@ fn an_array_that_cannot_be_is_refused_and_leaves_no_file() {
     check_refused(directory.path(), copies, &["4 near copies", "3"]);
     let chunk = "bench --chunk 24K --create-size 1M a b";
     check_refused(directory.path(), chunk, &["24576", "power of two"]);
-    check_refused(directory.path(), "bench --level 5 null null null", &["level 5", "10"]);
+    check_refused(directory.path(), "bench --level 7 null null null", &["level '7'", "10"]);
+    check_refused(directory.path(), "bench --level 6 null null null", &["RAID 6", "4"]);
+    check_refused(directory.path(), "bench --level 5 --layout n2 null null null", &["'n2'", "ls"]);
     check_refused(directory.path(), "bench null", &["member"]);
 }
 

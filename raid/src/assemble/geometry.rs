@@ -6,7 +6,7 @@ use crate::metadata::geometry::{self, Geometry};
 use crate::units::Sectors;
 
 /// The engine's level and chunk.
-pub(super) fn engine_level(geometry: Geometry) -> (Level, Sectors) {
+pub fn engine_level(geometry: Geometry) -> (Level, Sectors) {
     let level = match geometry.level {
         geometry::Level::Linear => Level::Linear,
         geometry::Level::Raid0(layout) => Level::Raid0 {

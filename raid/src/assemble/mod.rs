@@ -24,6 +24,7 @@ mod sides;
 
 pub use create::{MakeError, make};
 pub use error::OpenError;
+pub use geometry::engine_level;
 pub use sides::Assembled;
 
 use crate::array::{Array, ArrayOptions};

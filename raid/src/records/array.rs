@@ -77,9 +77,28 @@ impl<P: Platform> Array<P> {
         cpu: &P::Cpu,
         options: ResyncOptions,
     ) -> Result<ResyncReport, ArrayError> {
+        let all = Sectors(u64::MAX);
+        self.resync_some(cpu, options, all).await.map(|(report, _)| report)
+    }
+
+    /// As [`resync_what_may_differ`](Self::resync_what_may_differ), but ends after about `most`
+    /// sectors: of a member, or of the array on RAID 10; and says whether anything is left. Without
+    /// metadata it goes through everything.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resync_some(
+        &self,
+        cpu: &P::Cpu,
+        options: ResyncOptions,
+        most: Sectors,
+    ) -> Result<(ResyncReport, bool), ArrayError> {
         match self.records() {
-            Some(records) => Box::pin(records.resync(cpu, self, &options)).await,
-            None => self.resync(cpu, ResyncOptions { range: None, ..options }).await,
+            Some(records) => Box::pin(records.resync(cpu, self, &options, most)).await,
+            None => {
+                let done = self.resync(cpu, ResyncOptions { range: None, ..options }).await?;
+                Ok((done, false))
+            }
         }
     }
 

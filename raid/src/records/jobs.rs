@@ -16,13 +16,15 @@ const CHECKPOINTS: u64 = 16;
 
 impl<P: Platform> Records<P> {
     /// Makes redundancy agree wherever it may not: what the bitmap marks, or everything from the
-    /// resync offset on.
+    /// resync offset on. Goes no further than about `most` sectors of the sync space; whether
+    /// anything is left.
     pub(crate) async fn resync(
         &self,
         cpu: &P::Cpu,
         array: &Array<P>,
         options: &ResyncOptions,
-    ) -> Result<ResyncReport, ArrayError> {
+        most: Sectors,
+    ) -> Result<(ResyncReport, bool), ArrayError> {
         let space = array.sync_space();
         let ledger = self.ledger.take(cpu).await;
         let (from, disagreements) = (ledger.resync_offset, ledger.disagreements);
@@ -34,9 +36,14 @@ impl<P: Platform> Records<P> {
                 from.map(|at| Extent { at, length: Sector(space.0) - at }).into_iter().collect()
             }
         };
-        let step = step(space, options.window);
+        let step = step(space, options.window).min(most);
         let mut report = ResyncReport::default();
+        let mut gone_through = Sectors(0);
         for part in ranges.iter().flat_map(|range| range.split(step)) {
+            if gone_through >= most {
+                return Ok((report, true));
+            }
+            gone_through = gone_through + part.length;
             let part_options =
                 ResyncOptions { range: array.array_range(part), ..options.clone() };
             if part_options.range.is_some() {
@@ -58,7 +65,7 @@ impl<P: Platform> Records<P> {
                 self.settle(cpu, array.common(), everywhere).await?;
                 array.trust_redundancy(cpu).await;
             }
-            Ok(report)
+            Ok((report, false))
         })
         .await
     }

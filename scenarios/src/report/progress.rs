@@ -23,7 +23,24 @@ impl Progress {
         Self { bar, begun: Instant::now() }
     }
 
-    /// So many more steps are done.
+    /// Nothing of so many bytes is done yet; `None` where nobody knows how many there are. Rate and
+    /// time left are shown beside the bar.
+    pub fn of_bytes(what: &'static str, bytes: Option<u64>) -> Self {
+        let template = match bytes {
+            Some(_) => {
+                "{prefix} {bar:30} {binary_bytes}/{binary_total_bytes}, \
+                 {binary_bytes_per_sec}, {eta} left"
+            }
+            None => "{prefix} {binary_bytes}, {binary_bytes_per_sec}, {elapsed}",
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is sound");
+        let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::hidden())
+            .with_style(style)
+            .with_prefix(what);
+        Self { bar, begun: Instant::now() }
+    }
+
+    /// So many more steps, or bytes, are done.
     pub fn advance(&self, steps: u64) {
         if self.bar.is_hidden() && self.begun.elapsed() >= SHOWN_AFTER {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

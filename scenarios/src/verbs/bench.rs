@@ -1,5 +1,6 @@
 //! `raidbed bench`: a workload on real drives, through the array or on one drive without RAID.
 
+use super::create::level;
 use super::{Finished, Verdict, finish};
 use crate::cli::BenchArguments;
 use crate::drives::{DriveName, Drives, Use};
@@ -13,7 +14,9 @@ use crate::target::Target;
 use crate::workload::{Schedule, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use backends::{Cpus, Options, RealCpu, RealMachine, RealPlatform, allowed_cpus};
+use raid::assemble::engine_level;
 use raid::buffer::Buffer;
+use raid::metadata::{Geometry, Level as MdLevel};
 use raid::platform::Cpu;
 use raid::units::{CpuId, SECTOR_BYTES, Sectors};
 use raid::{Array, ArrayOptions, Level, MemberState, Tuning};
@@ -81,7 +84,12 @@ fn check(arguments: &BenchArguments) -> Result<Vec<DriveName>> {
         .iter()
         .map(|name| name.parse().with_context(|| format!("device '{name}'")))
         .collect::<Result<_>>()?;
-    ensure!(arguments.level == 10, "level {} is not there; 10 is", arguments.level);
+    let level = level(&arguments.level, arguments.layout.as_deref())?;
+    ensure!(
+        arguments.near_copies.is_none() || matches!(level, MdLevel::Raid10(_)),
+        "--near-copies is for level 10; {} has none",
+        level.name()
+    );
     if arguments.raw {
         ensure!(names.len() == 1, "--raw takes one device, not {}", names.len());
     }
@@ -107,11 +115,15 @@ fn target(
     if arguments.raw {
         return Ok(Target::Raw(Arc::new(drives.devices()[0].clone())));
     }
-    let options = ArrayOptions {
-        level: Level::raid10_near(arguments.near_copies),
+    // As it was asked for: what cannot be is refused by the engine.
+    let geometry = Geometry {
+        level: level(&arguments.level, arguments.layout.as_deref())?,
         chunk: Sectors::from_bytes_rounded_down(arguments.chunk.0),
-        tuning: Tuning::default(),
+        raid_disks: drives.devices().len() as u32,
     };
+    let (level, chunk) = engine_level(geometry);
+    let level = arguments.near_copies.map_or(level, Level::raid10_near);
+    let options = ArrayOptions { level, chunk, tuning: Tuning::default() };
     Ok(Target::Array(Array::create(platform, drives.devices().to_vec(), options)?))
 }
 
@@ -242,7 +254,13 @@ fn report(
     Ok(Report {
         target: match arguments.raw {
             true => "raw device".to_owned(),
-            false => format!("raid{} of {}", arguments.level, names.len()),
+            false => {
+                let level = level(&arguments.level, arguments.layout.as_deref())?;
+                let (name, layout) = (level.name(), level.to_string());
+                let usual = layout.is_empty() || arguments.layout.is_none();
+                let layout = if usual { String::new() } else { format!(" {layout}") };
+                format!("{name}{layout} of {}", names.len())
+            }
         },
         devices: names.iter().map(DriveName::to_string).collect(),
         rw: arguments.rw.word(),

@@ -1,15 +1,22 @@
 //! What each word of the command line does. A verb returns its output; the binary prints it.
 
+mod assemble;
 mod bench;
+mod check;
 mod compare;
+mod copy_in;
+mod copy_out;
+mod create;
+mod examine;
 mod hunt;
 mod list;
 mod machine;
 mod run;
 mod trace;
 
+use crate::arrays::opening::{Permission, raid0_layout};
 use crate::catalogue::{self, Scenario};
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, MemberArguments, Verb};
 use anyhow::Result;
 use serde::Serialize;
 use sim::machine::MachineFile;
@@ -45,6 +52,12 @@ pub fn dispatch(cli: &Cli) -> Result<Finished> {
         Verb::Hunt(arguments) => hunt::hunt(arguments, cli.json),
         Verb::Bench(arguments) => bench::bench(arguments, cli.json),
         Verb::Machine(verb) => machine::machine(verb, cli.json),
+        Verb::Examine(arguments) => examine::examine(arguments, cli.json),
+        Verb::Create(arguments) => create::create(arguments, cli.json),
+        Verb::Assemble(arguments) => assemble::assemble(arguments, cli.json),
+        Verb::CopyOut(arguments) => copy_out::copy_out(arguments, cli.json),
+        Verb::CopyIn(arguments) => copy_in::copy_in(arguments, cli.json),
+        Verb::Check(arguments) => check::check(arguments, cli.json),
     }
 }
 
@@ -60,6 +73,18 @@ fn finish<Report: Serialize>(
         false => text(report),
     };
     Ok(Finished { output, verdict })
+}
+
+/// What a person allows to be done with an array's members.
+fn permission(arguments: &MemberArguments, writable: bool) -> Result<Permission> {
+    Ok(Permission {
+        members: arguments.members.clone(),
+        degraded: arguments.degraded,
+        force: arguments.force,
+        raid0_layout: raid0_layout(arguments.layout.as_deref())?,
+        writable,
+        take_spares: false,
+    })
 }
 
 /// The scenario and the machine that were asked for, if they fit together.

@@ -1,6 +1,13 @@
 //! The command line as data. It knows the words and their defaults; what they do is in
 //! [`crate::verbs`].
 
+mod arrays;
+
+pub use arrays::{
+    AssembleArguments, CheckArguments, CopyInArguments, CopyOutArguments, CreateArguments,
+    ExamineArguments, MemberArguments,
+};
+
 use crate::quantity::{ByteCount, Duration};
 use crate::workload::Pattern;
 use clap::{Args, Parser, Subcommand};
@@ -59,6 +66,18 @@ pub enum Verb {
     /// Show the simulated machines.
     #[command(subcommand)]
     Machine(MachineVerb),
+    /// Tell what the md metadata on files and block devices says, as mdadm --examine does.
+    Examine(ExamineArguments),
+    /// Make an array that Linux md opens.
+    Create(CreateArguments),
+    /// Put an array together and say how it is; writes nothing without --run-writable.
+    Assemble(AssembleArguments),
+    /// Copy an array's content to a file or a pipe. Opens every member read-only.
+    CopyOut(CopyOutArguments),
+    /// Copy a file or a pipe into an array.
+    CopyIn(CopyInArguments),
+    /// Compare the redundancy of an array, and write nothing without --repair.
+    Check(CheckArguments),
 }
 
 /// What can be asked about machines.
@@ -158,15 +177,18 @@ pub struct BenchArguments {
     /// Files and block devices; `null` or `null:SIZE` (stores nothing), `memory:SIZE`.
     #[arg(required = true, value_name = "PATH|null[:SIZE]|memory:SIZE")]
     pub devices: Vec<String>,
-    /// RAID level.
-    #[arg(long, default_value_t = 10)]
-    pub level: u32,
+    /// RAID level: linear, 0, 1, 4, 5, 6 or 10.
+    #[arg(long, default_value = "10")]
+    pub level: String,
+    /// Layout, as mdadm names it: n2, f2, o2, left-symmetric, ...
+    #[arg(long)]
+    pub layout: Option<String>,
     /// One member's share of a stripe.
     #[arg(long, default_value = "64K")]
     pub chunk: ByteCount,
-    /// How many copies of each chunk.
-    #[arg(long, default_value_t = 2)]
-    pub near_copies: u32,
+    /// How many copies of each chunk a RAID 10 keeps: the same as --layout nN.
+    #[arg(long, conflicts_with = "layout")]
+    pub near_copies: Option<u32>,
     /// read, write, readwrite, randread, randwrite or randrw.
     #[arg(long, default_value = "randread")]
     pub rw: Pattern,

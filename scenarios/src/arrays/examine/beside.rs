@@ -1,0 +1,189 @@
+//! What lies beside a superblock: write-intent bitmap, bad-block log, partial parity log, journal.
+//! What cannot be read becomes a problem of the examination, never an error.
+
+use super::{Examination, place};
+use crate::arrays::member_file::{LookError, MemberFile};
+use raid::metadata::bad_blocks::BadBlocks;
+use raid::metadata::bitmap::{self, BitmapError, HEADER_BYTES, Header};
+use raid::metadata::superblock::{Details, Superblock};
+use raid::units::{Sector, Sectors};
+use serde::Serialize;
+
+/// Bits are read in pieces of so many bytes, so that a bitmap that claims to be huge takes no
+/// memory.
+const BITS_PIECE_BYTES: usize = 1 << 20;
+/// md reads one page of a bad-block log.
+const BAD_BLOCK_LOG_MAX: Sectors = Sectors(8);
+
+/// The write-intent bitmap.
+#[derive(Debug, Serialize)]
+pub struct BitmapFacts {
+    /// Its first sector on the device.
+    pub at_sector: u64,
+    /// Its version.
+    pub version: u32,
+    /// The event count at which it was written last.
+    pub events: u64,
+    /// The event count up to which bits were cleared.
+    pub events_cleared: u64,
+    /// State bits.
+    pub state: u32,
+    /// Bytes that each bit stands for.
+    pub chunk_bytes: u32,
+    /// Seconds until md clears bits.
+    pub daemon_sleep_seconds: u32,
+    /// How many writes a write-mostly member may lag.
+    pub write_behind: u32,
+    /// How many sectors its bits cover.
+    pub sync_size_sectors: u64,
+    /// How many bits it has.
+    pub bits: u64,
+    /// How many of them are set.
+    pub dirty_bits: u64,
+}
+
+/// The bad-block log.
+#[derive(Debug, Serialize)]
+pub struct BadBlockFacts {
+    /// Where it lies, in sectors from the superblock.
+    pub offset_sectors: i64,
+    /// How many entries it has room for.
+    pub entries_max: u64,
+    /// The bad ranges, in sectors of the device.
+    pub ranges: Vec<BadRange>,
+}
+
+/// A bad range.
+#[derive(Debug, Serialize)]
+pub struct BadRange {
+    /// Its first sector on the device.
+    pub at_sector: u64,
+    /// How many.
+    pub length_sectors: u64,
+}
+
+/// The partial parity log.
+#[derive(Debug, Serialize)]
+pub struct PplFacts {
+    /// Where it lies, in sectors from the superblock.
+    pub offset_sectors: i64,
+    /// How long it is.
+    pub size_sectors: u64,
+}
+
+/// The write journal.
+#[derive(Debug, Serialize)]
+pub struct JournalFacts {
+    /// Where the log begins, in sectors of the device's data.
+    pub tail_sector: u64,
+    /// How much room the log has.
+    pub size_sectors: u64,
+}
+
+impl Examination {
+    /// Takes in what the superblock points at.
+    pub(super) fn look_beside(
+        &mut self,
+        file: &MemberFile,
+        superblock: &Superblock,
+    ) -> Result<(), LookError> {
+        self.look_at_bitmap(file, superblock)?;
+        self.look_at_bad_blocks(file, superblock)?;
+        let from_superblock = |at: Sector| at.0.cast_signed().wrapping_sub(superblock.at.0.cast_signed());
+        self.ppl = superblock.ppl().map(|(at, size)| PplFacts {
+            offset_sectors: from_superblock(at),
+            size_sectors: size.0,
+        });
+        self.journal = superblock.journal_tail().map(|tail| JournalFacts {
+            tail_sector: tail.0,
+            size_sectors: superblock.data_size().0,
+        });
+        Ok(())
+    }
+
+    fn look_at_bitmap(
+        &mut self,
+        file: &MemberFile,
+        superblock: &Superblock,
+    ) -> Result<(), LookError> {
+        let Some(at) = superblock.bitmap_at() else { return Ok(()) };
+        let bytes = file.read(at, HEADER_BYTES)?;
+        let room = superblock.bitmap_room(file.size()).unwrap_or_default();
+        let header = match Header::decode(&bytes, room) {
+            Ok(header) => header,
+            Err(error) => {
+                self.problems.push(format!("bitmap at {}: {error}", place(at)));
+                return Ok(());
+            }
+        };
+        if header.array_uuid != superblock.memory_uuid() {
+            self.problems.push(BitmapError::OtherArray.to_string());
+        }
+        if header.state & bitmap::STATE_STALE != 0 {
+            self.problems.push("the bitmap says of itself that it is stale".to_owned());
+        }
+        self.bitmap = Some(BitmapFacts {
+            at_sector: at.0,
+            version: header.version,
+            events: header.events,
+            events_cleared: header.events_cleared,
+            state: header.state,
+            chunk_bytes: header.chunk_bytes,
+            daemon_sleep_seconds: header.daemon_sleep_seconds,
+            write_behind: header.write_behind,
+            sync_size_sectors: header.sync_size.0,
+            bits: header.chunks(),
+            dirty_bits: dirty_bits(file, at, &header)?,
+        });
+        Ok(())
+    }
+
+    fn look_at_bad_blocks(
+        &mut self,
+        file: &MemberFile,
+        superblock: &Superblock,
+    ) -> Result<(), LookError> {
+        let (Some((at, size)), Details::V1(details)) =
+            (superblock.bad_block_log(), &superblock.details)
+        else {
+            return Ok(());
+        };
+        let mut facts = BadBlockFacts {
+            offset_sectors: i64::from(details.bad_block_log_offset),
+            entries_max: size.bytes() / 8,
+            ranges: Vec::new(),
+        };
+        let size = size.min(BAD_BLOCK_LOG_MAX);
+        let bytes = file.read(at, size.bytes() as usize)?;
+        match BadBlocks::decode(&bytes, size, details.bad_block_shift) {
+            Ok(log) => {
+                facts.ranges = log
+                    .ranges()
+                    .map(|(at, length)| BadRange { at_sector: at.0, length_sectors: length.0 })
+                    .collect();
+            }
+            Err(error) => self.problems.push(error.to_string()),
+        }
+        self.bad_blocks = Some(facts);
+        Ok(())
+    }
+}
+
+/// How many bits are set, as far as the file reaches.
+fn dirty_bits(file: &MemberFile, at: Sector, header: &Header) -> Result<u64, LookError> {
+    let (mut left, mut dirty) = (header.chunks(), 0);
+    let first = file.read(at, HEADER_BYTES + 256)?;
+    let mut piece = first.get(HEADER_BYTES..).unwrap_or_default().to_vec();
+    let mut next = at + Sectors(1);
+    while left > 0 && !piece.is_empty() {
+        for byte in &piece {
+            let bits = left.min(8);
+            let mask = ((1u32 << bits) - 1) as u8;
+            dirty += u64::from((byte & mask).count_ones());
+            left -= bits;
+        }
+        piece = file.read(next, BITS_PIECE_BYTES)?;
+        next += Sectors::from_bytes_rounded_down(BITS_PIECE_BYTES as u64);
+    }
+    Ok(dirty)
+}

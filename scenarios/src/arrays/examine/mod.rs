@@ -1,0 +1,459 @@
+//! What one file's md metadata says, as `mdadm --examine` tells it. Reads only; a damaged or a
+//! foreign superblock is told as found, with what is wrong with it.
+
+mod beside;
+mod text;
+
+pub use beside::{BadBlockFacts, BadRange, BitmapFacts, JournalFacts, PplFacts};
+pub use text::render;
+
+use super::member_file::{Found, LookError, MemberFile};
+use super::sizes::array_size;
+use raid::metadata::superblock::{
+    ByteOrder, Descriptor, Details, Features, Role, Superblock, SuperblockError, Version, Version1,
+};
+use raid::metadata::{Level, Time};
+use raid::units::{Sector, Sectors};
+use serde::Serialize;
+
+/// What was found on one file.
+#[derive(Debug, Serialize)]
+pub struct Examination {
+    /// The file.
+    pub file: String,
+    /// Its whole sectors.
+    pub device_size_sectors: u64,
+    /// The superblock that counts, or the first damaged one.
+    pub superblock: Option<SuperblockFacts>,
+    /// Other superblocks on it: version, and whether it is older or damaged.
+    pub others: Vec<OtherSuperblock>,
+    /// The write-intent bitmap.
+    pub bitmap: Option<BitmapFacts>,
+    /// The bad-block log.
+    pub bad_blocks: Option<BadBlockFacts>,
+    /// The partial parity log.
+    pub ppl: Option<PplFacts>,
+    /// The write journal, on the device that holds it.
+    pub journal: Option<JournalFacts>,
+    /// What is wrong, in one line each.
+    pub problems: Vec<String>,
+}
+
+/// A superblock that does not count.
+#[derive(Debug, Serialize)]
+pub struct OtherSuperblock {
+    /// Its version.
+    pub version: String,
+    /// Its first sector.
+    pub at_sector: u64,
+    /// The array that it speaks of.
+    pub array_uuid: String,
+    /// What is wrong with it, if anything is.
+    pub problem: Option<String>,
+}
+
+/// Every field of a superblock.
+#[derive(Debug, Serialize)]
+pub struct SuperblockFacts {
+    /// Version, as mdadm's `--metadata`.
+    pub version: String,
+    /// Its first sector on the device.
+    pub super_offset_sectors: u64,
+    /// Version 0.90: the byte order of the machine that wrote it.
+    pub byte_order: Option<&'static str>,
+    /// The feature map.
+    pub feature_map: u32,
+    /// The names of its bits.
+    pub features: Vec<&'static str>,
+    /// The array's UUID.
+    pub array_uuid: String,
+    /// The array's name.
+    pub name: Option<String>,
+    /// When the array was made, in seconds since 1970.
+    pub created_seconds: u64,
+    /// When this superblock was written, in seconds since 1970.
+    pub updated_seconds: u64,
+    /// mdadm's name of the level.
+    pub level: String,
+    /// Its number.
+    pub level_number: i32,
+    /// mdadm's name of the layout, where the level has one.
+    pub layout: Option<String>,
+    /// Its number.
+    pub layout_number: u32,
+    /// The chunk size; zero where the level has none.
+    pub chunk_bytes: u64,
+    /// Members that hold data, parity or copies.
+    pub raid_devices: u32,
+    /// What the array uses of each member.
+    pub component_size_sectors: u64,
+    /// What the array holds, where one superblock alone tells it.
+    pub array_size_sectors: Option<u64>,
+    /// Where the data starts.
+    pub data_offset_sectors: u64,
+    /// How much of the device may hold data.
+    pub data_size_sectors: u64,
+    /// Where the data starts after the reshape under way.
+    pub new_offset_sectors: Option<u64>,
+    /// Unused room before and behind the data.
+    pub unused: Option<Unused>,
+    /// `clean` or `active`.
+    pub state: &'static str,
+    /// Up to which sector of the members the redundancy agrees, where it does not everywhere.
+    pub resync_offset_sectors: Option<u64>,
+    /// Up to which sector of its data this member is rebuilt, where it is not whole.
+    pub recovery_offset_sectors: Option<u64>,
+    /// The device's own UUID.
+    pub device_uuid: Option<String>,
+    /// `write-mostly`, `failfast`.
+    pub device_flags: Vec<&'static str>,
+    /// How many read errors were repaired.
+    pub corrected_reads: Option<u32>,
+    /// How often the superblocks were written.
+    pub events: u64,
+    /// The checksum that is stored.
+    pub checksum: u32,
+    /// The checksum that the bytes give, where it is another one.
+    pub checksum_expected: Option<u32>,
+    /// The device's number in the table of roles.
+    pub device_number: u32,
+    /// What this device does: `active 0`, `replacement 1`, `spare`, `journal` or `faulty`.
+    pub role: String,
+    /// The role of each device number.
+    pub roles: Vec<String>,
+    /// A letter for each slot: `A` active, `.` missing, `R` replacing.
+    pub array_state: String,
+    /// The reshape under way.
+    pub reshape: Option<ReshapeFacts>,
+    /// Version 0.90: counts and the table of devices.
+    pub devices: Option<DeviceTable>,
+}
+
+/// Room that nobody uses.
+#[derive(Debug, Serialize)]
+pub struct Unused {
+    /// Sectors before the data.
+    pub before_sectors: u64,
+    /// Sectors behind it.
+    pub after_sectors: u64,
+}
+
+/// A reshape under way.
+#[derive(Debug, Serialize)]
+pub struct ReshapeFacts {
+    /// Where it stands, in sectors of the array.
+    pub position_sectors: u64,
+    /// It goes from the end to the start.
+    pub backwards: bool,
+    /// How many members it adds.
+    pub delta_devices: i32,
+    /// The level that it leads to, if another one.
+    pub new_level: Option<String>,
+    /// The layout that it leads to, if another one.
+    pub new_layout: Option<String>,
+    /// The chunk that it leads to, if another one.
+    pub new_chunk_bytes: Option<u64>,
+}
+
+/// What version 0.90 stores of all devices.
+#[derive(Debug, Serialize)]
+pub struct DeviceTable {
+    /// Devices in all.
+    pub total: u32,
+    /// Devices that fill a slot.
+    pub active: u32,
+    /// Devices that work.
+    pub working: u32,
+    /// Devices that failed.
+    pub failed: u32,
+    /// Devices that stand by.
+    pub spare: u32,
+    /// The number of the md device.
+    pub preferred_minor: u32,
+    /// This device's own row.
+    pub this: DeviceRow,
+    /// The rows in use.
+    pub rows: Vec<DeviceRow>,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DeviceRow {
+    /// Its place in the table.
+    pub number: u32,
+    /// The major number that the device had.
+    pub major: u32,
+    /// The minor number that the device had.
+    pub minor: u32,
+    /// The slot that it fills.
+    pub raid_device: u32,
+    /// State bits.
+    pub state: u32,
+}
+
+impl Examination {
+    /// Looks at one file.
+    ///
+    /// # Errors
+    /// [`LookError`], if the file cannot be read.
+    pub fn of(file: &MemberFile) -> Result<Self, LookError> {
+        let mut found = file.superblocks()?;
+        let mut examination = Self {
+            file: file.name(),
+            device_size_sectors: file.size().0,
+            superblock: None,
+            others: Vec::new(),
+            bitmap: None,
+            bad_blocks: None,
+            ppl: None,
+            journal: None,
+            problems: Vec::new(),
+        };
+        let chosen = match file.superblock()? {
+            Ok(counts) => found.iter().position(|of| of.location.version == counts.version),
+            Err(error) => {
+                examination.problems.push(error.to_string());
+                // Sound ones come first: of two that contradict each other one is shown.
+                let sound = found.iter().position(|of| of.fault.is_none());
+                sound.or((!found.is_empty()).then_some(0))
+            }
+        };
+        let Some(chosen) = chosen else { return Ok(examination) };
+        let chosen = found.remove(chosen);
+        examination.others = found.iter().map(other).collect();
+        examination.superblock = Some(facts(&chosen, file.size()));
+        examination.look_beside(file, &chosen.superblock)?;
+        Ok(examination)
+    }
+
+    /// Whether there is md metadata on it at all.
+    pub fn has_metadata(&self) -> bool {
+        self.superblock.is_some()
+    }
+}
+
+fn other(found: &Found) -> OtherSuperblock {
+    OtherSuperblock {
+        version: found.location.version.to_string(),
+        at_sector: found.location.at.0,
+        array_uuid: found.superblock.array_uuid.to_string(),
+        problem: found.fault.as_ref().map(ToString::to_string),
+    }
+}
+
+fn facts(found: &Found, device_size: Sectors) -> SuperblockFacts {
+    let of = &found.superblock;
+    let level = Level::from_numbers(of.level, of.layout, of.has(Features::RAID0_LAYOUT));
+    let layout = level.as_ref().map(Level::to_string).unwrap_or_default();
+    let geometry = of.geometry().ok();
+    let array_size = geometry.and_then(|geometry| array_size(geometry, of.component_size));
+    let features = match &of.details {
+        Details::V0(_) => Features::default(),
+        Details::V1(details) => details.features,
+    };
+    let checksum_expected = match &found.fault {
+        Some(SuperblockError::Checksum { expected, .. }) => Some(*expected),
+        _ => None,
+    };
+    SuperblockFacts {
+        version: of.version.to_string(),
+        super_offset_sectors: of.at.0,
+        byte_order: byte_order(of),
+        feature_map: features.0,
+        features: features.names().collect(),
+        array_uuid: of.array_uuid.to_string(),
+        name: of.name(),
+        created_seconds: of.created.seconds,
+        updated_seconds: of.updated.seconds,
+        level: level.map_or_else(|_| format!("-unknown- ({})", of.level), |of| of.name().into()),
+        level_number: of.level,
+        layout: (!layout.is_empty()).then_some(layout),
+        layout_number: of.layout,
+        chunk_bytes: of.chunk.0.saturating_mul(512),
+        raid_devices: of.raid_disks,
+        component_size_sectors: of.component_size.0,
+        array_size_sectors: array_size.map(|size| size.0),
+        data_offset_sectors: of.data_offset().0,
+        data_size_sectors: of.data_size().0,
+        new_offset_sectors: of.has(Features::NEW_OFFSET).then(|| of.new_data_offset().0),
+        unused: unused(of, device_size),
+        state: state(of),
+        resync_offset_sectors: of.resync_offset().map(|at| at.0),
+        recovery_offset_sectors: of.recovery_offset().map(|at| at.0),
+        device_uuid: of.device_uuid().map(|uuid| uuid.to_string()),
+        device_flags: device_flags(of),
+        corrected_reads: match &of.details {
+            Details::V0(_) => None,
+            Details::V1(details) => Some(details.corrected_reads),
+        },
+        events: of.events,
+        checksum: checksum_stored(found),
+        checksum_expected,
+        device_number: of.dev_number,
+        role: role_words(of.role(), of.is_replacement()),
+        roles: roles(of),
+        array_state: array_state(of),
+        reshape: reshape(of),
+        devices: devices(of),
+    }
+}
+
+fn byte_order(of: &Superblock) -> Option<&'static str> {
+    match &of.details {
+        Details::V0(details) if details.byte_order == ByteOrder::Big => Some("big"),
+        Details::V0(_) => Some("little"),
+        Details::V1(_) => None,
+    }
+}
+
+fn state(of: &Superblock) -> &'static str {
+    if of.resync_offset().is_none() { "clean" } else { "active" }
+}
+
+/// As mdadm has it, which keeps 36 KiB behind a superblock at the start free, as the kernel does.
+fn unused(of: &Superblock, device_size: Sectors) -> Option<Unused> {
+    const KEPT: Sectors = Sectors(72);
+    let Details::V1(details) = &of.details else { return None };
+    if details.features.intersects(Features::NEW_OFFSET) {
+        return None;
+    }
+    let bitmap = of.bitmap_at();
+    let others = [of.bad_block_log(), of.ppl()];
+    let (before, after) = if of.version == Version::V1_0 {
+        let starts = others.into_iter().flatten().map(|(at, _)| at).chain(bitmap);
+        let first = starts.filter(|at| *at < of.at).min().unwrap_or(of.at).0;
+        let data_end = details.data_offset.saturating_add(of.component_size.0);
+        (0, first.saturating_sub(data_end))
+    } else {
+        let ends = others.into_iter().flatten().map(|(at, length)| at.0.saturating_add(length.0));
+        let last = ends.max().unwrap_or(0).max(of.at.0 + KEPT.0);
+        let data_end = details.data_offset.saturating_add(details.data_size);
+        (details.data_offset.saturating_sub(last), device_size.0.saturating_sub(data_end))
+    };
+    Some(Unused { before_sectors: before, after_sectors: after })
+}
+
+fn device_flags(of: &Superblock) -> Vec<&'static str> {
+    let fail_fast = matches!(
+        &of.details, Details::V1(details) if details.device_flags & Version1::FAIL_FAST != 0
+    );
+    let flags = [(of.is_write_mostly(), "write-mostly"), (fail_fast, "failfast")];
+    flags.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
+}
+
+fn checksum_stored(found: &Found) -> u32 {
+    let (offset, big) = match &found.superblock.details {
+        Details::V0(details) => (38 * 4, details.byte_order == ByteOrder::Big),
+        Details::V1(_) => (216, false),
+    };
+    let word = found.bytes[offset..offset + 4].try_into().expect("four bytes");
+    if big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
+}
+
+fn role_words(role: Role, replacement: bool) -> String {
+    match role {
+        Role::Active(slot) if replacement => format!("replacement {slot}"),
+        Role::Active(slot) => format!("active {slot}"),
+        Role::Spare => "spare".to_owned(),
+        Role::Faulty => "faulty".to_owned(),
+        Role::Journal => "journal".to_owned(),
+    }
+}
+
+/// The roles up to the last device that has one.
+fn roles(of: &Superblock) -> Vec<String> {
+    let devices = match &of.details {
+        Details::V0(details) => details.disks.len(),
+        Details::V1(details) => details.roles.len(),
+    };
+    let known = (0..devices as u32).map(|number| of.role_of(number)).collect::<Vec<_>>();
+    let used = known.iter().rposition(|role| *role != Role::Spare).map_or(0, |last| last + 1);
+    known[..used.max(of.dev_number as usize + 1).min(known.len())]
+        .iter()
+        .map(|role| role_words(*role, false))
+        .collect()
+}
+
+fn array_state(of: &Superblock) -> String {
+    let devices = match &of.details {
+        Details::V0(details) => details.disks.len(),
+        Details::V1(details) => details.roles.len(),
+    } as u32;
+    let slots = of.raid_disks.min(raid::metadata::geometry::DEVICES_MAX);
+    let mut counts = vec![0u32; slots as usize];
+    for number in 0..devices {
+        if let Role::Active(slot) = of.role_of(number)
+            && let Some(count) = counts.get_mut(slot as usize)
+        {
+            *count += 1;
+        }
+    }
+    let letter = |count| match count {
+        0 => '.',
+        1 => 'A',
+        _ => 'R',
+    };
+    counts.into_iter().map(letter).collect()
+}
+
+fn reshape(of: &Superblock) -> Option<ReshapeFacts> {
+    let under_way = of.reshape()?;
+    let new = Level::from_numbers(under_way.new_level, under_way.new_layout, true);
+    let new_layout = match &new {
+        Ok(level) => level.to_string(),
+        Err(_) => format!("{:#x}", under_way.new_layout),
+    };
+    let level_changes = under_way.new_level != of.level;
+    let chunk_changes = under_way.new_chunk != of.chunk && under_way.new_chunk.0 != 0;
+    Some(ReshapeFacts {
+        position_sectors: under_way.position.0,
+        backwards: under_way.backwards,
+        delta_devices: under_way.delta_disks,
+        new_level: level_changes.then(|| {
+            new.map_or_else(|_| format!("-unknown- ({})", under_way.new_level), |of| of.name().into())
+        }),
+        new_layout: (under_way.new_layout != of.layout).then_some(new_layout),
+        new_chunk_bytes: chunk_changes.then(|| under_way.new_chunk.bytes()),
+    })
+}
+
+fn devices(of: &Superblock) -> Option<DeviceTable> {
+    let Details::V0(details) = &of.details else { return None };
+    let row = |disk: &Descriptor| DeviceRow {
+        number: disk.number,
+        major: disk.major,
+        minor: disk.minor,
+        raid_device: disk.raid_disk,
+        state: disk.state,
+    };
+    let in_use = |(index, disk): &(usize, &Descriptor)| {
+        *index < of.raid_disks as usize || **disk != Descriptor::default()
+    };
+    Some(DeviceTable {
+        total: details.disks_total,
+        active: details.disks_active,
+        working: details.disks_working,
+        failed: details.disks_failed,
+        spare: details.disks_spare,
+        preferred_minor: details.preferred_minor,
+        this: row(&details.this_disk),
+        rows: details.disks.iter().enumerate().filter(in_use).map(|(_, disk)| row(disk)).collect(),
+    })
+}
+
+/// As mdadm prints a time: in the zone of whoever reads it.
+pub fn time_words(time: Time) -> String {
+    i64::try_from(time.seconds)
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .map(|at| jiff::ZonedDateTime::new(at, jiff::tz::TimeZone::system()))
+        .map_or_else(
+            || format!("{} seconds after 1970", time.seconds),
+            |at| at.strftime("%a %b %e %H:%M:%S %Y").to_string(),
+        )
+}
+
+/// The first sector of something, for a message.
+fn place(at: Sector) -> String {
+    format!("sector {at}")
+}
