@@ -30,11 +30,13 @@ use crate::device::Durability;
 use crate::error::{ArrayError, CreateError};
 use crate::jobs::{CheckReport, RecoverOptions, RecoverReport, ResyncOptions, ResyncReport};
 use crate::layout::CopyLayout;
+use crate::layout::parity::ParityLayout;
 use crate::levels::Level;
 use crate::member::{MemberOptions, MemberState};
 use crate::opening;
 use crate::platform::Platform;
 use crate::request::Extent;
+use crate::stripe::ParityArray;
 use crate::tuning::Tuning;
 use crate::units::{MemberIndex, Sector, Sectors};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct Array<P: Platform> {
 pub(crate) enum Body<P: Platform> {
     /// Each sector once or several times, as it is.
     Copies(CopyArray<P>),
+    /// Data with parity. Its futures are large and are boxed, so that those of copies stay small.
+    Parity(ParityArray<P>),
 }
 
 /// How a read ended.
@@ -135,6 +139,7 @@ impl<P: Platform> Array<P> {
     pub fn capacity(&self) -> Sectors {
         match &self.body {
             Body::Copies(array) => array.capacity(),
+            Body::Parity(array) => array.capacity(),
         }
     }
 
@@ -147,6 +152,15 @@ impl<P: Platform> Array<P> {
     pub fn copy_layout(&self) -> Option<&CopyLayout> {
         match &self.body {
             Body::Copies(array) => Some(array.level.layout()),
+            Body::Parity(_) => None,
+        }
+    }
+
+    /// The address map, if the array has parity.
+    pub fn parity_layout(&self) -> Option<&ParityLayout> {
+        match &self.body {
+            Body::Copies(_) => None,
+            Body::Parity(array) => Some(array.level.layout()),
         }
     }
 
@@ -171,6 +185,7 @@ impl<P: Platform> Array<P> {
     fn common(&self) -> &Common<P> {
         match &self.body {
             Body::Copies(array) => &array.common,
+            Body::Parity(array) => &array.common,
         }
     }
 
@@ -185,6 +200,7 @@ impl<P: Platform> Array<P> {
         match self.check_request(at, into.len()) {
             Ok(extent) => match &self.body {
                 Body::Copies(array) => array.execute_read(cpu, extent, into).await,
+                Body::Parity(array) => Box::pin(array.read(cpu, extent, into)).await,
             },
             Err(error) => ReadDone { result: Err(error), buffer: into },
         }
@@ -210,6 +226,7 @@ impl<P: Platform> Array<P> {
         }
         match &self.body {
             Body::Copies(array) => array.execute_write(cpu, extent, data, durability).await,
+            Body::Parity(array) => Box::pin(array.write(cpu, extent, data, durability)).await,
         }
     }
 
@@ -221,14 +238,17 @@ impl<P: Platform> Array<P> {
     pub async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         match &self.body {
             Body::Copies(array) => array.flush(cpu).await,
+            Body::Parity(array) => Box::pin(array.flush(cpu)).await,
         }
     }
 
     /// Says that the copies may differ anywhere, as after a power loss. From now on reads stay with
-    /// the first copy, sector by sector until a resync has passed.
+    /// the first copy, sector by sector until a resync has passed. Parity is not read while data can
+    /// be, so with parity this changes nothing.
     pub async fn distrust_copies(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.distrust_from(cpu, Sector(0)).await,
+            Body::Parity(_) => {}
         }
     }
 
@@ -238,6 +258,7 @@ impl<P: Platform> Array<P> {
     pub async fn suspend(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.suspend(cpu).await,
+            Body::Parity(array) => Box::pin(array.suspend(cpu)).await,
         }
     }
 
@@ -248,6 +269,7 @@ impl<P: Platform> Array<P> {
     pub async fn resume(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.resume(cpu).await,
+            Body::Parity(array) => Box::pin(array.resume(cpu)).await,
         }
     }
 
@@ -263,6 +285,7 @@ impl<P: Platform> Array<P> {
     ) -> Result<ResyncReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.resync(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.resync(cpu, options)).await,
         }
     }
 
@@ -278,6 +301,7 @@ impl<P: Platform> Array<P> {
     ) -> Result<CheckReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.check(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.check(cpu, options)).await,
         }
     }
 
@@ -296,6 +320,7 @@ impl<P: Platform> Array<P> {
     ) -> Result<RecoverReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.recover(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.recover(cpu, options)).await,
         }
     }
 

@@ -18,6 +18,16 @@ pub enum CreateError {
         /// How many it needs.
         members_min: u32,
     },
+    /// More members than the level's arithmetic can tell apart.
+    #[error("{level} has at most {members_max} members, but there are {members}")]
+    TooManyMembers {
+        /// How many there are.
+        members: u32,
+        /// The level in the field's words.
+        level: &'static str,
+        /// How many it can have.
+        members_max: u32,
+    },
     /// Zero copies.
     #[error("zero near copies would store nothing: give 1 to {members}")]
     NoCopies {
@@ -225,6 +235,20 @@ pub enum ArrayError {
         /// What the last member said.
         #[source]
         cause: IoError,
+    },
+    /// Members of a stripe do not give their part, more than parity can replace. Of a write nothing
+    /// was written there.
+    #[error(
+        "sectors {at}+{length} cannot be put together: the members {} do not give their part",
+        members.iter().map(MemberIndex::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    BeyondRedundancy {
+        /// The first sector that is concerned.
+        at: Sector,
+        /// How many.
+        length: Sectors,
+        /// Whose part is missing.
+        members: Vec<MemberIndex>,
     },
     /// A member did not take a write, and the array would not survive losing it. The sectors hold
     /// old or new data, sector by sector.

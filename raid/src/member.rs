@@ -14,6 +14,7 @@
 use crate::bad_blocks::BadBlocks;
 use crate::device::{Device, Io, IoDone};
 use crate::lock::{SpinKind, SpinLock};
+use crate::patches::Patches;
 use crate::platform::{Label, Ordering, Place, Platform, Word};
 use crate::request::Extent;
 use crate::units::{MemberIndex, SECTOR_BYTES, Sector, Sectors};
@@ -51,6 +52,9 @@ pub struct MemberDevice<P: Platform> {
     /// What cannot be trusted, and how much more may be noted; `None` if nothing can be noted, so
     /// that a write error costs the member.
     pub bad_blocks: Option<BadBlocks>,
+    /// What is read in place of what the device holds: the end of a replayed log, where nothing may
+    /// be written. Empty for a member that may be written.
+    pub patches: Patches,
 }
 
 impl<P: Platform> MemberDevice<P> {
@@ -64,6 +68,7 @@ impl<P: Platform> MemberDevice<P> {
             recovery_point: None,
             write_mostly: false,
             bad_blocks: None,
+            patches: Patches::default(),
         }
     }
 }
@@ -143,6 +148,7 @@ pub(crate) struct Member<P: Platform> {
     in_flight: P::Word,
     /// What only members have that are not simply in sync.
     details: Option<Details<P>>,
+    patches: Patches,
 }
 
 struct Details<P: Platform> {
@@ -152,7 +158,14 @@ struct Details<P: Platform> {
 }
 
 /// What a device resolves when it is done with a request.
-pub(crate) type CompletionOf<P> = <<P as Platform>::Device as Device<P>>::Completion;
+type DeviceCompletion<P> = <<P as Platform>::Device as Device<P>>::Completion;
+
+/// A request that a member has under way.
+pub(crate) struct CompletionOf<P: Platform> {
+    done: DeviceCompletion<P>,
+    /// Where it reads, if anything there is patched.
+    patched_at: Option<Sector>,
+}
 
 impl<P: Platform> Member<P> {
     /// A member whose bad blocks and recovery point are widened to whole blocks of the array.
@@ -177,6 +190,7 @@ impl<P: Platform> Member<P> {
                 flags: word(Flags::FAILED),
                 in_flight: count(),
                 details: None,
+                patches: Patches::default(),
             };
         };
         let block = Sectors(u64::from(block_bytes) / SECTOR_BYTES);
@@ -205,6 +219,7 @@ impl<P: Platform> Member<P> {
                     SpinLock::new(platform, label("bad_blocks"), kind, Place::Alone, list)
                 }),
             }),
+            patches: options.patches,
         }
     }
 
@@ -357,8 +372,18 @@ impl<P: Platform> Member<P> {
     /// the completion to [`wait`](Self::wait).
     pub(crate) async fn submit(&self, cpu: &P::Cpu, io: Io) -> CompletionOf<P> {
         let device = self.device.as_ref().expect("nothing is asked of a member that is missing");
+        let patched_at = self.patched_at(&io);
         self.in_flight.add(cpu, 1, Ordering::Relaxed).await;
-        device.submit(cpu, self.on_device(io)).await
+        CompletionOf { done: device.submit(cpu, self.on_device(io)).await, patched_at }
+    }
+
+    fn patched_at(&self, io: &Io) -> Option<Sector> {
+        match io {
+            _ if self.patches.is_empty() => None,
+            Io::Read { at, into } => self.patches.touch(*at, into.len()).then_some(*at),
+            Io::Write { .. } => panic!("{}: a patched member is written", self.name()),
+            Io::Flush | Io::Discard { .. } => None,
+        }
     }
 
     fn on_device(&self, io: Io) -> Io {
@@ -373,7 +398,10 @@ impl<P: Platform> Member<P> {
 
     /// Waits for a request that was handed over on this core.
     pub(crate) async fn wait(&self, cpu: &P::Cpu, completion: CompletionOf<P>) -> IoDone {
-        let done = completion.await;
+        let mut done = completion.done.await;
+        if let (Some(at), Some(buffer)) = (completion.patched_at, &mut done.buffer) {
+            self.patches.apply(at, buffer);
+        }
         let before = self.in_flight.fetch_add(cpu, MINUS_ONE, Ordering::AcqRel).await;
         assert!(before > 0, "a request ends that was never handed over");
         done

@@ -7,9 +7,11 @@ use crate::concurrency::barrier::Barrier;
 use crate::copies::CopyArray;
 use crate::device::Device;
 use crate::error::CreateError;
-use crate::levels::{CopyLevel, DeviceFacts, Level};
+use crate::layout::parity::ParityKind;
+use crate::levels::{CopyLevel, DeviceFacts, Level, ParityLevel};
 use crate::member::{MemberDevice, MemberOptions};
 use crate::platform::Platform;
+use crate::stripe::ParityArray;
 use crate::units::{MemberIndex, SECTOR_BYTES};
 use std::sync::Arc;
 
@@ -24,14 +26,9 @@ pub(crate) fn open<P: Platform>(
         check_place(device)?;
     }
     let facts: Vec<Option<DeviceFacts>> = members.iter().map(facts_of).collect();
-    let level = match options.level {
-        Level::Linear => CopyLevel::linear(&facts, options.chunk)?,
-        Level::Raid0 { layout } => CopyLevel::raid0(&facts, layout, options.chunk)?,
-        Level::Raid1 => CopyLevel::raid1(&facts)?,
-        Level::Raid10 { layout } => CopyLevel::raid10(&facts, layout, options.chunk)?,
-    };
+    let planner = plan(&facts, options)?;
     let in_sync = |role: MemberIndex| is_in_sync(&members[role.0 as usize]);
-    if !level.survives_on(in_sync) {
+    if !planner.survives_on(in_sync) {
         let roles = (0..members.len() as u32).map(MemberIndex);
         let lacking: Vec<MemberIndex> = roles.filter(|role| !in_sync(*role)).collect();
         let how = "missing or not yet filled in";
@@ -39,8 +36,42 @@ pub(crate) fn open<P: Platform>(
     }
     let block_bytes = block_bytes_of(&members).expect("a level has members");
     let common = Common::new(platform, members, block_bytes, options.tuning.spin_kind, read_only);
-    let body = Body::Copies(CopyArray::new(platform, common, level, barrier));
+    let body = match planner {
+        Planner::Copies(level) => Body::Copies(CopyArray::new(platform, common, level, barrier)),
+        Planner::Parity(level) => {
+            Body::Parity(ParityArray::new(platform, common, level, options.tuning))
+        }
+    };
     Ok(Arc::new(Array { body }))
+}
+
+/// What decides for a kind of array.
+enum Planner {
+    Copies(CopyLevel),
+    Parity(ParityLevel),
+}
+
+impl Planner {
+    fn survives_on(&self, live: impl Fn(MemberIndex) -> bool) -> bool {
+        match self {
+            Self::Copies(level) => level.survives_on(live),
+            Self::Parity(level) => level.survives_on(live),
+        }
+    }
+}
+
+fn plan(facts: &[Option<DeviceFacts>], options: ArrayOptions) -> Result<Planner, CreateError> {
+    let (level, chunk) = (options.level, options.chunk);
+    let parity = |kind| ParityLevel::new(facts, kind, chunk).map(Planner::Parity);
+    Ok(match level {
+        Level::Linear => Planner::Copies(CopyLevel::linear(facts, chunk)?),
+        Level::Raid0 { layout } => Planner::Copies(CopyLevel::raid0(facts, layout, chunk)?),
+        Level::Raid1 => Planner::Copies(CopyLevel::raid1(facts)?),
+        Level::Raid10 { layout } => Planner::Copies(CopyLevel::raid10(facts, layout, chunk)?),
+        Level::Raid4 => parity(ParityKind::Raid4)?,
+        Level::Raid5 { layout } => parity(ParityKind::Raid5(layout))?,
+        Level::Raid6 { layout } => parity(ParityKind::Raid6(layout))?,
+    })
 }
 
 fn devices_of<P: Platform>(member: &MemberOptions<P>) -> impl Iterator<Item = &MemberDevice<P>> {

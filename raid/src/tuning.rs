@@ -17,7 +17,14 @@ pub struct Tuning {
     pub placement: Placement,
     /// What a request does that entered without the lock and finds that it must not.
     pub undo: Undo,
+    /// How many stripe heads, rows of 4 KiB on each member, an array with parity may have in memory
+    /// at once: those that are worked on and those that are kept for later.
+    pub stripe_heads_max: u32,
 }
+
+/// Stripe heads if nothing else is asked for: 4 MiB of each member. md has 256, which large requests
+/// to arrays of today's chunks use up at once.
+pub const STRIPE_HEADS_MAX: u32 = 1024;
 
 /// What guards the resync barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +74,7 @@ impl Default for Tuning {
             wake: Wake::IfWaiting,
             placement: Placement::Together,
             undo: Undo::WakeAtZero,
+            stripe_heads_max: STRIPE_HEADS_MAX,
         }
     }
 }

@@ -164,10 +164,10 @@ impl<P: Platform> CopyArray<P> {
         report: &mut RecoverReport,
     ) -> Result<(), ArrayError> {
         let RunInFlight { piece, target, read } = run;
-        if let Some((source, completion)) = read {
-            if let Ok(data) = self.wait_for_source(cpu, source, completion).await {
-                return self.fill(cpu, piece, target, data, report).await;
-            }
+        if let Some((source, completion)) = read
+            && let Ok(data) = self.wait_for_source(cpu, source, completion).await
+        {
+            return self.fill(cpu, piece, target, data, report).await;
         }
         for part in self.parts(cpu, piece).await {
             let at = target.at + (part.at - piece.at);

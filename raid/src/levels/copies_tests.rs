@@ -22,6 +22,7 @@ fn make(level: Level, devices: &[Option<DeviceFacts>], chunk: u64) -> Result<Cop
         Level::Raid0 { layout } => CopyLevel::raid0(devices, layout, chunk),
         Level::Raid1 => CopyLevel::raid1(devices),
         Level::Raid10 { layout } => CopyLevel::raid10(devices, layout, chunk),
+        parity => panic!("{} stores no copies", parity.name()),
     };
     made.map_err(|error| error.to_string())
 }

@@ -5,12 +5,15 @@
 
 mod checks;
 mod copies;
+pub mod parity;
 
 pub use crate::layout::far::{FarPlacement, Raid10Layout};
 pub use crate::layout::striped::Raid0Layout;
 pub use checks::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
 pub use copies::CopyLevel;
+pub use parity::ParityLevel;
 
+pub use crate::layout::parity::{Raid5Layout, Raid6Layout};
 use crate::units::Sectors;
 
 /// Which level, and what belongs to it.
@@ -30,6 +33,18 @@ pub enum Level {
         /// How many copies of each chunk, and where.
         layout: Raid10Layout,
     },
+    /// Stripes whose last member holds parity.
+    Raid4,
+    /// Stripes with parity in turn on all members.
+    Raid5 {
+        /// Where parity lies.
+        layout: Raid5Layout,
+    },
+    /// Stripes with two kinds of parity.
+    Raid6 {
+        /// Where they lie.
+        layout: Raid6Layout,
+    },
 }
 
 impl Level {
@@ -45,6 +60,9 @@ impl Level {
             Self::Raid0 { .. } => "RAID 0",
             Self::Raid1 => "RAID 1",
             Self::Raid10 { .. } => "RAID 10",
+            Self::Raid4 => "RAID 4",
+            Self::Raid5 { .. } => "RAID 5",
+            Self::Raid6 { .. } => "RAID 6",
         }
     }
 
@@ -52,7 +70,8 @@ impl Level {
     pub const fn members_min(self) -> u32 {
         match self {
             Self::Linear | Self::Raid0 { .. } | Self::Raid1 => 1,
-            Self::Raid10 { .. } => 2,
+            Self::Raid10 { .. } | Self::Raid4 | Self::Raid5 { .. } => 2,
+            Self::Raid6 { .. } => 4,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::units::{SECTOR_BYTES, Sector, Sectors};
 
 const ENTRY_BYTES: usize = 8;
 /// md reads one page of the log.
-const ENTRIES_MAX: usize = 512;
+pub const ENTRIES_MAX: usize = 512;
 /// The longest entry that md writes.
 const ENTRY_LENGTH_MAX: u64 = 512;
 const END: u64 = u64::MAX;

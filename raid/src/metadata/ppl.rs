@@ -149,19 +149,11 @@ impl Shape {
     pub fn row(&self, row: u64) -> impl Iterator<Item = Sector> + use<> {
         assert!(row < self.strip.0, "row {row} of {}", self.strip);
         let shape = *self;
-        (0..u64::from(shape.chunks))
-            .map(move |chunk| {
-                Some(
-                    shape
-                        .first
-                        .0
-                        .checked_add(row)?
-                        .checked_add(chunk.checked_mul(shape.chunk.0)?)?,
-                )
-            })
-            .map_while(|at| at)
-            .filter(move |at| *at < shape.end)
-            .map(Sector)
+        let at = move |chunk: u64| {
+            let within = chunk.checked_mul(shape.chunk.0)?.checked_add(row)?;
+            shape.first.0.checked_add(within)
+        };
+        (0..u64::from(shape.chunks)).map_while(at).filter(move |at| *at < shape.end).map(Sector)
     }
 }
 
@@ -276,17 +268,19 @@ pub struct Newest {
 /// dirty array cannot be made right then without a resync.
 pub fn newest(log: &[u8], signature: u32, multiple: bool) -> Result<Newest, PplError> {
     let mut newest = Newest { header: Header::decode(log, signature)?, at: Sector(0) };
-    while multiple {
+    if !multiple {
+        return Ok(newest);
+    }
+    loop {
         let at = newest.at + newest.header.length();
         let rest = usize::try_from(at.byte_offset()).ok().and_then(|first| log.get(first..));
         match rest.map(|bytes| Header::decode(bytes, signature)) {
             Some(Ok(header)) if header.generation >= newest.header.generation => {
                 newest = Newest { header, at };
             }
-            _ => break,
+            _ => return Ok(newest),
         }
     }
-    Ok(newest)
 }
 
 impl Newest {

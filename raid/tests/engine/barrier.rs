@@ -70,7 +70,14 @@ fn no_variant_lets_requests_and_jobs_meet_or_hangs() {
             for placement in [Placement::Together, Placement::Apart] {
                 for spin_kind in KINDS {
                     let undo = Undo::WakeAtZero;
-                    let tuning = Tuning { resync_lock, wake, placement, spin_kind, undo };
+                    let tuning = Tuning {
+                        resync_lock,
+                        wake,
+                        placement,
+                        spin_kind,
+                        undo,
+                        ..Tuning::default()
+                    };
                     assert_eq!(first_hang(tuning, 30), None, "{tuning:?}");
                 }
             }

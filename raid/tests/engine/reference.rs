@@ -1,16 +1,19 @@
-//! Random requests, resyncs and faults against a flat reference.
+//! Random requests, background jobs and faults on random arrays against a flat reference.
 //!
 //! Each worker reads and writes its own part of the array and knows what each of its sectors may
 //! hold: one tag, or several after a write that failed.
 
-use crate::rig::{CHUNK_SECTORS, Rig, TestArray, read_tags, tagged, tags_of};
+use crate::geometries::{
+    Geometry, any_level, healths, redundant_level, with_one_unhealthy, with_options,
+};
+use crate::rig::{GUARD_SECTORS, Health, Rig, TestArray, read_tags, tagged};
 use crate::support::{Outcome, TestCpu};
 use proptest::prelude::*;
 use raid::device::Durability;
 use raid::layout::Location;
 use raid::tuning::{ResyncLock, Tuning, Wake};
-use raid::units::{MemberIndex, SECTOR_BYTES, Sector, Sectors};
-use raid::{MemberState, ResyncOptions};
+use raid::units::{MemberIndex, Sector, Sectors};
+use raid::{ArrayError, ArrayOptions, CreateError, MemberState, RecoverOptions, ResyncOptions};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -31,13 +34,20 @@ enum Fault {
     Unwritable { member: usize, sectors: Vec<u64> },
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Resync,
+    Check,
+    /// Up to this sector of the members.
+    Recover(u64),
+}
+
 #[derive(Clone, Debug)]
 struct Case {
-    sizes: Vec<u64>,
-    copies: u32,
+    geometry: Geometry,
     tuning: Tuning,
     operations: Vec<Vec<Operation>>,
-    resyncs: u32,
+    jobs: Vec<Job>,
     windows_in_flight: u32,
     faults: Vec<Fault>,
     seed: u64,
@@ -48,7 +58,13 @@ type Model = Rc<RefCell<Vec<BTreeSet<u64>>>>;
 
 /// Runs a case. `errors_allowed`: the faults may be more than the redundancy covers.
 fn check(case: Case, errors_allowed: bool) {
-    let mut rig = Rig::new(&case.sizes, case.copies, case.tuning, case.seed);
+    let Geometry { level, chunk, setups } = &case.geometry;
+    let options = ArrayOptions { level: *level, chunk: Sectors(*chunk), tuning: case.tuning };
+    let mut rig = match Rig::try_open(setups, options, case.seed) {
+        Ok(rig) => rig,
+        Err(CreateError::MembersMissing { .. }) if errors_allowed => return,
+        Err(error) => panic!("{error}"),
+    };
     for fault in &case.faults {
         inject(&rig, fault);
     }
@@ -65,31 +81,70 @@ fn check(case: Case, errors_allowed: bool) {
     }
     let resync = ResyncOptions {
         range: None,
-        window: Sectors(CHUNK_SECTORS + 4),
+        window: Sectors(12),
         windows_in_flight: case.windows_in_flight,
     };
-    let again = resync.clone();
-    rig.spawn(3, "resync", async move |cpu, array| {
-        for _ in 0..case.resyncs {
-            let report = array.resync(&cpu, resync.clone()).await;
-            assert!(report.is_ok() || errors_allowed, "{report:?}");
+    let last = resync.clone();
+    rig.spawn(3, "jobs", async move |cpu, array| {
+        for job in case.jobs {
+            let ended = run_job(&cpu, &array, job, &resync).await;
+            assert!(ended.is_ok() || errors_allowed, "{job:?}: {ended:?}");
         }
     });
     assert_eq!(rig.world.run(), Outcome::Done);
 
     if !errors_allowed {
-        let report = rig.run(async move |cpu, array| array.resync(&cpu, again).await);
-        assert_eq!(report.expect("no fault beyond redundancy").sectors_unreadable, Sectors(0));
-        copies_hold_the_model(&mut rig, &model.borrow());
+        let mismatches = rig.run(async move |cpu, array| {
+            for job in [Job::Recover(u64::MAX), Job::Resync] {
+                let ended = run_job(&cpu, &array, job, &last).await;
+                ended.expect("no fault beyond redundancy");
+            }
+            array.check(&cpu, last).await.expect("no other job").mismatches
+        });
+        assert_eq!(mismatches, Sectors(0));
+        let recovering = |state: &MemberState| matches!(state, MemberState::Recovering { .. });
+        assert!(!rig.states().iter().any(recovering));
+    }
+    members_hold_the_model(&mut rig, &model.borrow(), errors_allowed);
+    rig.assert_guards_are_whole();
+}
+
+async fn run_job(
+    cpu: &TestCpu,
+    array: &TestArray,
+    job: Job,
+    resync: &ResyncOptions,
+) -> Result<(), ArrayError> {
+    match job {
+        Job::Resync => {
+            let report = array.resync(cpu, resync.clone()).await?;
+            match report.sectors_unreadable {
+                Sectors(0) => Ok(()),
+                _ => Err(ArrayError::Empty { at: Sector(0) }),
+            }
+        }
+        Job::Check => array.check(cpu, resync.clone()).await.map(drop),
+        Job::Recover(until) => {
+            let until = (until < u64::MAX).then_some(Sector(until));
+            let options = RecoverOptions { window: Sectors(12), until };
+            array.recover(cpu, options).await.map(drop)
+        }
     }
 }
 
 fn inject(rig: &Rig, fault: &Fault) {
     let state = |member: usize| rig.drives[member % rig.drives.len()].state();
+    let on_drive = |sectors: &[u64]| -> Vec<u64> {
+        sectors.iter().map(|sector| sector + GUARD_SECTORS).collect()
+    };
     match fault {
         Fault::Gone { member, after } => state(*member).gone_after = Some(*after),
-        Fault::BadSectors { member, sectors } => state(*member).bad_sectors.extend(sectors),
-        Fault::Unwritable { member, sectors } => state(*member).unwritable.extend(sectors),
+        Fault::BadSectors { member, sectors } => {
+            state(*member).bad_sectors.extend(on_drive(sectors));
+        }
+        Fault::Unwritable { member, sectors } => {
+            state(*member).unwritable.extend(on_drive(sectors));
+        }
     }
 }
 
@@ -129,18 +184,29 @@ async fn perform(
     }
 }
 
-fn copies_hold_the_model(rig: &mut Rig, model: &[BTreeSet<u64>]) {
-    let states = rig.run(async |cpu, array| array.member_states(&cpu).await);
+/// Each sector that a member would serve is one of those that it may hold. After errors, copies of
+/// a write that failed may be older than the model's oldest; who reads sees just one of them.
+fn members_hold_the_model(rig: &mut Rig, model: &[BTreeSet<u64>], errors_allowed: bool) {
+    if errors_allowed {
+        return;
+    }
     let layout = rig.array.copy_layout().expect("an array of copies").clone();
-    for (index, drive) in rig.drives.iter().enumerate() {
-        if states[index] == MemberState::Failed {
+    for (index, state) in rig.states().into_iter().enumerate() {
+        if state != MemberState::InSync {
             continue;
         }
-        let used = layout.used_of_member(MemberIndex(index as u32));
-        let used = (used.0 * SECTOR_BYTES) as usize;
-        for (at, tag) in (0..).zip(tags_of(&drive.state().data[..used])) {
-            let location = Location { member: MemberIndex(index as u32), at: Sector(at) };
-            if let Some(sector) = layout.array_sector(location) {
+        let bad = rig.bad_blocks(index as u32);
+        // Replacements have no role of their own.
+        let role = (0..layout.members()).map(MemberIndex).find(|role| {
+            let replacement = rig.array.replacement_of(*role);
+            role.0 as usize == index || replacement == Some(MemberIndex(index as u32))
+        });
+        let role = role.expect("every device has a role");
+        let tags = rig.tags_of_member(index, layout.used_of_member(role).0);
+        for (at, tag) in (0..).zip(tags) {
+            let is_bad = bad.iter().any(|(start, length)| (*start..start + length).contains(&at));
+            let sector = layout.array_sector(Location { member: role, at: Sector(at) });
+            if let Some(sector) = sector.filter(|_| !is_bad) {
                 let expected = &model[sector.0 as usize];
                 assert!(expected.contains(&tag), "disk{index} holds {tag:#x} at {at}");
             }
@@ -162,6 +228,16 @@ fn tunings() -> impl Strategy<Value = Tuning> {
     })
 }
 
+fn jobs() -> impl Strategy<Value = Vec<Job>> {
+    let job = prop_oneof![
+        Just(Job::Resync),
+        Just(Job::Check),
+        (0u64..100).prop_map(Job::Recover),
+        Just(Job::Recover(u64::MAX)),
+    ];
+    prop::collection::vec(job, 0..4)
+}
+
 fn faults() -> impl Strategy<Value = Fault> {
     let sectors = || prop::collection::vec(0u64..80, 1..6);
     prop_oneof![
@@ -171,42 +247,74 @@ fn faults() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Arrays that differ in all that the layout knows; `fault_count` faults.
 fn cases(
-    copies_min: u32,
+    geometries: impl Strategy<Value = Geometry>,
     fault_count: impl Into<prop::collection::SizeRange>,
 ) -> impl Strategy<Value = Case> {
-    let fault_count = fault_count.into();
-    (2usize..6)
-        .prop_flat_map(move |members| {
-            (
-                prop::collection::vec(40u64..80, members),
-                copies_min..=members as u32,
-                prop::collection::vec(faults(), fault_count.clone()),
-                (tunings(), operations(), 0u32..3, 1u32..4, any::<u64>()),
-            )
-        })
-        .prop_map(|(sizes, copies, faults, rest)| {
-            let (tuning, operations, resyncs, windows_in_flight, seed) = rest;
-            Case { sizes, copies, tuning, operations, resyncs, windows_in_flight, faults, seed }
-        })
+    let faults = prop::collection::vec(faults(), fault_count);
+    let rest = (tunings(), operations(), jobs(), 1u32..4, any::<u64>());
+    (geometries, faults, rest).prop_map(|(geometry, faults, rest)| {
+        let (tuning, operations, jobs, windows_in_flight, seed) = rest;
+        Case { geometry, tuning, operations, jobs, windows_in_flight, faults, seed }
+    })
+}
+
+/// Anything wrong with any number of members.
+fn wrecks() -> impl Strategy<Value = Geometry> {
+    let unhealthy = prop::collection::vec((any::<usize>(), healths()), 0..3);
+    (with_options(any_level()), unhealthy).prop_map(|(mut geometry, unhealthy)| {
+        let count = geometry.setups.len();
+        for (index, unhealthy) in unhealthy {
+            unhealthy.apply(&mut geometry.setups[index % count]);
+        }
+        geometry
+    })
+}
+
+/// One fault beside a replacement that is being filled is one fault.
+fn with_a_replacement(
+    geometries: impl Strategy<Value = Geometry>,
+) -> impl Strategy<Value = Geometry> {
+    (geometries, any::<usize>(), any::<bool>(), 0u64..40).prop_map(
+        |(mut geometry, index, replaced, point)| {
+            let count = geometry.setups.len();
+            if replaced {
+                geometry.setups[index % count].health = Health::Replaced(point);
+            }
+            assert!(geometry.copies() > 1, "some other member has the data");
+            geometry
+        },
+    )
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_faults_every_read_sees_the_last_write(case in cases(1, 0)) {
+    fn without_faults_every_read_sees_the_last_write(
+        case in cases(with_options(any_level()), 0)
+    ) {
         check(case, false);
     }
 
     #[test]
-    fn one_fault_costs_nothing(case in cases(2, 1)) {
+    fn one_fault_costs_nothing(
+        case in cases(with_a_replacement(with_options(redundant_level())), 1)
+    ) {
         check(case, false);
     }
 
     #[test]
-    fn more_faults_than_redundancy_end_in_errors_and_never_in_wrong_data(case in cases(1, 1..6)) {
+    fn one_member_that_is_not_well_costs_nothing(
+        case in cases(with_one_unhealthy(with_options(redundant_level())), 0)
+    ) {
+        check(case, false);
+    }
+
+    #[test]
+    fn more_faults_than_redundancy_end_in_errors_and_never_in_wrong_data(
+        case in cases(wrecks(), 0..6)
+    ) {
         check(case, true);
     }
 }

@@ -24,6 +24,7 @@ fn check(fixture: &Fixture, found: &Assembly, devices: &[Candidate]) {
     let expected = &fixture.expected;
     let name = &expected.name;
     assert_eq!(found.events, expected.events, "{name}");
+    assert_eq!(found.array_size(devices).bytes(), expected.array_size, "{name}");
     for (role, slot) in found.slots.iter().enumerate() {
         let file = slot.original.map(|device| devices[device].name.clone());
         let expected_file = expected.roles.get(&role.to_string()).cloned().flatten();
@@ -70,8 +71,8 @@ const FORCED: Options = Options { degraded: true, force: true, raid0_layout: Non
 #[test]
 fn cut_off_arrays_start_without_a_member_where_md_starts_them() {
     let mut tried = 0;
-    for name in names() {
-        let fixture = Fixture::load(&name);
+    for name in names().iter().filter(|name| name.contains("crash")) {
+        let fixture = Fixture::load(name);
         for (label, after) in &fixture.expected.after {
             let Some(label) = label.strip_prefix("without-") else { continue };
             let (label, options) = match label.strip_suffix("-force") {

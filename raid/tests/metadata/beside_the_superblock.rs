@@ -57,8 +57,9 @@ fn a_bitmap_counts_sectors_of_a_member_but_of_the_array_on_raid10() {
 #[test]
 fn every_bad_block_log_encodes_to_its_bytes() {
     let mut with_entries = Vec::new();
-    for name in names() {
-        let fixture = Fixture::load(&name);
+    let worn = |name: &&String| name.contains("badblocks") || name.contains("degraded");
+    for name in names().iter().filter(worn) {
+        let fixture = Fixture::load(name);
         for (member, image) in fixture.expected.members.iter().zip(&fixture.images) {
             let superblock = find(image).expect("a superblock");
             let Some((at, length)) = superblock.bad_block_log() else { continue };

@@ -16,6 +16,7 @@
 //!
 //! Reads nothing and writes nothing: superblocks in, roles out.
 
+mod capacity;
 mod error;
 mod redundancy;
 mod roles;
@@ -23,6 +24,7 @@ mod roles;
 #[cfg(test)]
 mod verdicts;
 
+pub use capacity::array_size;
 pub use error::AssembleError;
 pub use roles::{LeftOut, LeftOutReason, Slot};
 

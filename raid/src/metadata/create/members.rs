@@ -276,10 +276,9 @@ impl Plan<'_> {
             let state = if of.is_some() { state } else { Descriptor::REMOVED | Descriptor::FAULTY };
             disks[index] = Descriptor { number: raid_disk, raid_disk, state, ..Default::default() };
         }
-        let first_spare = self.array.members.len();
-        for index in first_spare..first_spare + self.array.spares.len() {
-            let number = index as u32;
-            disks[index] = Descriptor { number, raid_disk: number, ..Default::default() };
+        let behind_members = disks.iter_mut().zip(0u32..).skip(self.array.members.len());
+        for (disk, number) in behind_members.take(self.array.spares.len()) {
+            *disk = Descriptor { number, raid_disk: number, ..Default::default() };
         }
         let mut this_disk = disks[number as usize];
         if member.write_mostly && role.is_some() {

@@ -1,0 +1,85 @@
+//! Reads the write-intent bitmaps of the members and makes one of them. Never writes.
+//!
+//! Every member has a copy, and a power cut may have come between the writes of two: what any of
+//! them marks counts as marked.
+
+use super::OpenError;
+use super::scan::Scanned;
+use crate::device::Device;
+use crate::metadata::assembly::Assembly;
+use crate::metadata::bitmap::{Bitmap, BitmapError};
+use crate::platform::Platform;
+use crate::request::Extent;
+use crate::sector_io;
+
+/// The array's bitmap, if it has one; all of it marked if no copy is up to date. With `force`, a
+/// copy that is damaged counts as none.
+pub(super) async fn read_bitmap<P: Platform>(
+    cpu: &P::Cpu,
+    scanned: &Scanned<P>,
+    assembly: &Assembly,
+    force: bool,
+) -> Result<Option<Bitmap>, OpenError> {
+    if scanned.superblock(assembly.freshest).bitmap_at().is_none() {
+        return Ok(None);
+    }
+    let (mut merged, mut any, mut damage) = (None::<Bitmap>, None, None);
+    for index in assembly.slots.iter().flat_map(|slot| slot.original) {
+        let device = scanned.devices[index].name().to_owned();
+        match read_one(cpu, scanned, index).await? {
+            // What a member without all of the data marks is what the others mark.
+            Ok(_) if scanned.superblock(index).recovery_offset().is_some() => {}
+            Ok(bitmap) if bitmap.header.is_current(assembly.events) => {
+                merged = Some(match merged {
+                    None => bitmap,
+                    Some(merged) => union(merged, &bitmap),
+                });
+            }
+            Ok(bitmap) => any = any.or(Some(bitmap)),
+            Err(cause) => damage = damage.or(Some(OpenError::Bitmap { device, cause })),
+        }
+    }
+    match (merged, any, damage) {
+        (Some(merged), _, _) => Ok(Some(merged)),
+        (None, Some(mut stale), _) => {
+            (0..stale.header.chunks()).for_each(|chunk| stale.set(chunk, true));
+            Ok(Some(stale))
+        }
+        (None, None, Some(damage)) if !force => Err(damage),
+        (None, None, _) => Ok(None),
+    }
+}
+
+async fn read_one<P: Platform>(
+    cpu: &P::Cpu,
+    scanned: &Scanned<P>,
+    index: usize,
+) -> Result<Result<Bitmap, BitmapError>, OpenError> {
+    let (superblock, device) = (scanned.superblock(index), &scanned.devices[index]);
+    let places = superblock.bitmap_at().zip(superblock.bitmap_room(device.size()));
+    let Some((at, room)) = places else {
+        return Ok(Err(BitmapError::CutShort { needed_bytes: 256, found_bytes: 0 }));
+    };
+    let read = sector_io::read::<P>(cpu, device, Extent { at, length: room }).await;
+    let bytes = read.map_err(|cause| OpenError::Unreadable {
+        device: device.name().to_owned(),
+        what: "write-intent bitmap",
+        cause,
+    })?;
+    Ok(Bitmap::decode(&bytes, room).and_then(|bitmap| {
+        bitmap.check_belongs_to(superblock.memory_uuid())?;
+        Ok(bitmap)
+    }))
+}
+
+/// What either marks; two of different shapes mark all.
+fn union(mut one: Bitmap, other: &Bitmap) -> Bitmap {
+    let same_shape = one.header.chunk_bytes == other.header.chunk_bytes
+        && one.header.sync_size == other.header.sync_size;
+    for chunk in 0..one.header.chunks() {
+        if !same_shape || other.is_dirty(chunk) {
+            one.set(chunk, true);
+        }
+    }
+    one
+}

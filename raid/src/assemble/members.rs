@@ -1,0 +1,118 @@
+//! From the devices in their roles to the members that the engine opens: where the data of each
+//! lies, what of it is whole, which of its sectors are bad.
+
+use super::scan::Scanned;
+use super::{OpenError, Side};
+use crate::bad_blocks::BadBlocks;
+use crate::device::Device;
+use crate::member::{MemberDevice, MemberOptions};
+use crate::metadata::assembly::Assembly;
+use crate::metadata::bad_blocks::{self, BadBlocks as BadBlockLog};
+use crate::metadata::superblock::{Details, Features, Superblock};
+use crate::patches::Patches;
+use crate::platform::Platform;
+use crate::request::Extent;
+use crate::sector_io;
+use crate::units::{SECTOR_BYTES, Sector, Sectors};
+use std::sync::Arc;
+
+/// Bytes of an entry of the log.
+const ENTRY_BYTES: u64 = 8;
+
+impl<P: Platform> Scanned<P> {
+    /// The superblock of a device that has a role.
+    pub(super) fn superblock(&self, device: usize) -> &Superblock {
+        self.candidates[device].superblock.as_ref().expect("only devices with one have a role")
+    }
+}
+
+/// The bad-block log of each device that keeps one and is a member.
+pub(super) async fn read_bad_block_logs<P: Platform>(
+    cpu: &P::Cpu,
+    scanned: &Scanned<P>,
+    members: impl Iterator<Item = usize>,
+) -> Result<Vec<Option<BadBlockLog>>, OpenError> {
+    let mut logs = vec![None; scanned.devices.len()];
+    for index in members {
+        let (superblock, device) = (scanned.superblock(index), &scanned.devices[index]);
+        let (Details::V1(details), Some((at, length))) =
+            (&superblock.details, superblock.bad_block_log())
+        else {
+            continue;
+        };
+        let name = || device.name().to_owned();
+        let wrong = |cause| OpenError::BadBlocks { device: name(), cause };
+        // Without the feature bit the log is empty, whatever lies in its place.
+        let log = if superblock.has(Features::BAD_BLOCKS) {
+            let bytes = sector_io::read::<P>(cpu, device, Extent { at, length }).await;
+            let unreadable =
+                |cause| OpenError::Unreadable { device: name(), what: "bad-block log", cause };
+            BadBlockLog::decode(&bytes.map_err(unreadable)?, length, details.bad_block_shift)
+        } else {
+            BadBlockLog::new(length, details.bad_block_shift)
+        };
+        logs[index] = Some(log.map_err(wrong)?);
+    }
+    Ok(logs)
+}
+
+/// The members of one side of the array in the order of their roles.
+pub(super) fn members<P: Platform>(
+    scanned: &Scanned<P>,
+    assembly: &Assembly,
+    logs: &[Option<BadBlockLog>],
+    raid_disks: u32,
+    side: Side,
+) -> Vec<MemberOptions<P>> {
+    let member = |device| member::<P>(scanned, assembly, logs, device, side);
+    let slots = assembly.slots.iter().take(raid_disks as usize);
+    slots
+        .map(|slot| MemberOptions {
+            device: slot.original.map(member),
+            replacement: slot.replacement.map(member),
+        })
+        .collect()
+}
+
+fn member<P: Platform>(
+    scanned: &Scanned<P>,
+    assembly: &Assembly,
+    logs: &[Option<BadBlockLog>],
+    index: usize,
+    side: Side,
+) -> MemberDevice<P> {
+    let superblock = scanned.superblock(index);
+    let data_start = match side {
+        Side::Before => superblock.data_offset(),
+        Side::After => superblock.new_data_offset(),
+    };
+    let data_length = match assembly.geometry.level.is_redundant() {
+        true => assembly.component_size,
+        false => superblock.data_size(),
+    };
+    // A recovery that has come to its end is one that nobody has written down yet.
+    let recovery_point = superblock.recovery_offset().filter(|at| at.0 < data_length.0);
+    let data = Extent { at: data_start, length: data_length };
+    MemberDevice {
+        device: Arc::clone(&scanned.devices[index]),
+        data_start,
+        data_length,
+        recovery_point,
+        write_mostly: superblock.is_write_mostly(),
+        bad_blocks: logs[index].as_ref().map(|log| bad_blocks_within(log, data)),
+        patches: Patches::default(),
+    }
+}
+
+/// The part of a log that concerns the member's data, counted from its start.
+fn bad_blocks_within(log: &BadBlockLog, data: Extent) -> BadBlocks {
+    let inside = |(at, length): (Sector, Sectors)| {
+        let (start, end) = (at.max(data.at), (at + length).min(data.end()));
+        let at = Sector(start.0.saturating_sub(data.at.0));
+        (start < end).then(|| Extent { at, length: end - start })
+    };
+    let outside = log.ranges().filter(|range| inside(*range).is_none()).count();
+    let entries = log.size().0.saturating_mul(SECTOR_BYTES) / ENTRY_BYTES;
+    let entries_max = entries.min(bad_blocks::ENTRIES_MAX as u64) as usize;
+    BadBlocks::with_extents(entries_max.saturating_sub(outside), log.ranges().filter_map(inside))
+}

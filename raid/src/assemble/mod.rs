@@ -1,0 +1,215 @@
+//! Opens the arrays that Linux md made: from devices in any order to an array that is served.
+//!
+//! The superblocks are read, the rules of [`crate::metadata::assembly`] say who fills which role, and
+//! what lies beside the superblocks (bad-block logs, the write-intent bitmap, the partial parity log
+//! or the journal) is read and taken into account.
+//!
+//! - Without [`AssembleOptions::writable`] nothing is ever written to any device. A log that has to
+//!   be replayed is replayed in memory: its result lies over what the members hold.
+//! - An array that was not shut down cleanly is served as md would serve it: mirrors from the first
+//!   copy, parity as it stands.
+//! - An array in mid-reshape is two arrays over the same devices, parted at the reshape position; it
+//!   is read only.
+
+mod bitmaps;
+mod error;
+mod geometry;
+mod journal;
+mod members;
+mod ppl;
+mod replay;
+mod scan;
+mod sides;
+
+pub use error::OpenError;
+pub use sides::Assembled;
+
+use crate::array::{Array, ArrayOptions};
+use crate::member::MemberOptions;
+use crate::metadata::assembly::{self, Assembly, Consistency};
+use crate::metadata::bad_blocks::BadBlocks as BadBlockLog;
+use crate::metadata::geometry::Geometry;
+use crate::platform::Platform;
+use crate::tuning::Tuning;
+use crate::units::Sector;
+use scan::Scanned;
+use sides::Body;
+use std::sync::Arc;
+
+/// What a person allows, and how to serve.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AssembleOptions {
+    /// What the rules of assembly allow.
+    pub rules: assembly::Options,
+    /// Allow writes, and keep the metadata up to date as md does.
+    pub writable: bool,
+    /// Which strategies guard what requests share.
+    pub tuning: Tuning,
+}
+
+/// Which side of a reshape; an array without one is all before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The geometry that it comes from.
+    Before,
+    /// The geometry that it goes to.
+    After,
+}
+
+/// Opens the array that the devices make up, given in any order, spares and others too.
+///
+/// # Errors
+/// [`OpenError`]; nothing was written then.
+pub async fn assemble<P: Platform>(
+    cpu: &P::Cpu,
+    devices: Vec<Arc<P::Device>>,
+    options: AssembleOptions,
+) -> Result<Assembled<P>, OpenError> {
+    let scanned = scan::scan::<P>(cpu, devices, options.rules.degraded).await?;
+    let assembly = assembly::assemble(&scanned.candidates, options.rules)?;
+    if options.writable {
+        check_writable(&assembly)?;
+    }
+    let in_use = assembly.slots.iter().flat_map(|slot| slot.devices());
+    let logs = members::read_bad_block_logs(cpu, &scanned, in_use).await?;
+    let _bitmap = bitmaps::read_bitmap(cpu, &scanned, &assembly, options.rules.force).await?;
+    let body = match assembly.reshaping {
+        None => {
+            let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs, options };
+            Body::Whole(opening.open_whole(cpu).await?)
+        }
+        Some(of) => {
+            if matches!(assembly.consistency, Consistency::Journal) {
+                return Err(OpenError::ReshapeWithLog { log: "write journal" });
+            }
+            if matches!(assembly.consistency, Consistency::PartialParityLog) {
+                return Err(OpenError::ReshapeWithLog { log: "partial parity log" });
+            }
+            let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs, options };
+            let before = opening.open_side(cpu, of.before, Side::Before).await?;
+            let after = opening.open_side(cpu, of.after, Side::After).await?;
+            Body::Reshaping { before, after, of }
+        }
+    };
+    Ok(Assembled::new(assembly, body))
+}
+
+/// What keeps an array that can be read from being written.
+fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
+    let not = |reason| Err(OpenError::NotWritable { reason });
+    if assembly.reshaping.is_some() {
+        return not("it is in the middle of a reshape; let md finish that first");
+    }
+    if !assembly.concessions.is_empty() {
+        return not(
+            "it is served only by --force, and what that gives up must not be written down",
+        );
+    }
+    match assembly.consistency {
+        Consistency::Journal => not("it has a write journal, which is not kept up to date here"),
+        Consistency::PartialParityLog => {
+            not("it has a partial parity log, which is not kept up to date here")
+        }
+        Consistency::None | Consistency::Resync | Consistency::Bitmap => Ok(()),
+    }
+}
+
+/// What an array is opened from.
+struct Opening<'a, P: Platform> {
+    scanned: &'a Scanned<P>,
+    assembly: &'a Assembly,
+    logs: &'a [Option<BadBlockLog>],
+    options: AssembleOptions,
+}
+
+impl<P: Platform> Opening<'_, P> {
+    fn members(&self, geometry: Geometry, side: Side) -> Vec<MemberOptions<P>> {
+        members::members(self.scanned, self.assembly, self.logs, geometry.raid_disks, side)
+    }
+
+    /// An array without a reshape.
+    async fn open_whole(&self, cpu: &P::Cpu) -> Result<Arc<Array<P>>, OpenError> {
+        let geometry = self.assembly.geometry;
+        let mut members = self.members(geometry, Side::Before);
+        self.replay_log(cpu, &mut members).await?;
+        self.open(cpu, geometry, members).await
+    }
+
+    async fn open_side(
+        &self,
+        cpu: &P::Cpu,
+        geometry: Geometry,
+        side: Side,
+    ) -> Result<Arc<Array<P>>, OpenError> {
+        self.open(cpu, geometry, self.members(geometry, side)).await
+    }
+
+    async fn open(
+        &self,
+        cpu: &P::Cpu,
+        geometry: Geometry,
+        members: Vec<MemberOptions<P>>,
+    ) -> Result<Arc<Array<P>>, OpenError> {
+        use crate::platform::Cpu as _;
+        let (level, chunk) = geometry::engine_level(geometry);
+        let options = ArrayOptions { level, chunk, tuning: self.options.tuning };
+        let array = Array::open_read_only(cpu.platform(), members, options)?;
+        if self.assembly.resync_offset.is_some() && !geometry.level.has_parity() {
+            array.distrust_copies(cpu).await;
+        }
+        Ok(array)
+    }
+
+    /// Replays the partial parity log or the journal, if the array has one, into patches of the
+    /// members.
+    async fn replay_log(
+        &self,
+        cpu: &P::Cpu,
+        members: &mut [MemberOptions<P>],
+    ) -> Result<(), OpenError> {
+        let dirty = self.assembly.resync_offset.is_some();
+        let layout = match self.assembly.consistency {
+            Consistency::Journal if self.assembly.journal.is_some() => self.parity_layout(),
+            Consistency::PartialParityLog if dirty => self.parity_layout(),
+            _ => return Ok(()),
+        };
+        let mut replay = replay::Replay::new(members, layout);
+        match self.assembly.journal {
+            Some(index) => {
+                let blocks = journal::replay(cpu, self.scanned, index, &mut replay).await?;
+                tracing::info!(blocks, "journal replayed in memory");
+            }
+            None => {
+                let outcome = ppl::replay(cpu, self.scanned, self.assembly, &mut replay).await?;
+                tracing::info!(entries = outcome.entries, "partial parity log replayed in memory");
+                let degraded = self.assembly.slots.iter().any(|slot| !slot.in_sync);
+                if let Some(damage) =
+                    outcome.damage.filter(|_| degraded && !self.options.rules.force)
+                {
+                    return Err(damage);
+                }
+            }
+        }
+        let patches = replay.finish();
+        for (member, patches) in members.iter_mut().zip(patches) {
+            for device in [&mut member.device, &mut member.replacement].into_iter().flatten() {
+                device.patches = patches.clone();
+            }
+        }
+        Ok(())
+    }
+
+    fn parity_layout(&self) -> crate::layout::parity::ParityLayout {
+        let geometry = self.assembly.geometry;
+        let kind =
+            geometry::parity_kind(geometry.level).expect("only levels with parity have logs");
+        let size = self.assembly.component_size;
+        crate::layout::parity::ParityLayout::new(kind, geometry.raid_disks, geometry.chunk, size)
+    }
+}
+
+/// Where the two geometries of a reshape part, for [`sides`].
+pub(crate) fn is_before(of: &assembly::Reshaping, at: Sector) -> bool {
+    // Forwards, what lies below the position has been moved; backwards, what lies above.
+    if of.backwards { at < of.position } else { at >= of.position }
+}
