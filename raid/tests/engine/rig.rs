@@ -3,6 +3,7 @@
 use crate::support::{Drive, Outcome, TestCpu, TestPlatform, World};
 use raid::buffer::{Buffer, SharedBuffer};
 use raid::device::Durability;
+use raid::patches::Patches;
 use raid::request::Extent;
 use raid::units::{MemberIndex, SECTOR_BYTES, Sector, Sectors};
 use raid::{
