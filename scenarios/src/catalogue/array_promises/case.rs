@@ -4,7 +4,7 @@
 //! Within the redundancy (`Budget::Within`) every promise has to be kept. Beyond it an array may
 //! answer with errors, but never with wrong data.
 
-use super::levels::Family;
+use super::levels::{self, Family};
 use raid::Level;
 use raid::units::Sectors;
 use rand::RngExt;
@@ -22,6 +22,8 @@ pub(super) struct Case {
     pub(super) level: Level,
     pub(super) chunk: Sectors,
     pub(super) member_sizes: Vec<Sectors>,
+    /// Whether it can lose a member.
+    pub(super) redundant: bool,
     pub(super) block_bytes: u32,
     pub(super) writers: u32,
     pub(super) budget: Budget,
@@ -77,7 +79,7 @@ impl Case {
     /// Draws a case of one family.
     pub(super) fn draw(family: &Family, random: &mut ChaCha8Rng) -> Self {
         let members = random.random_range(family.members.clone());
-        let level = (family.level)(members, random);
+        let level = family.level(members, random);
         let chunk = Sectors(8 << random.random_range(0..3));
         let size = random.random_range(MEMBER_SECTORS) + chunk.0;
         let even = random.random_range(0..2) == 0;
@@ -88,16 +90,18 @@ impl Case {
             0 => Budget::Beyond,
             _ => Budget::Within,
         };
-        let victims = victims(members, (family.tolerance)(&level, members), budget, random);
+        let tolerance = levels::tolerance(level, members);
+        let victims = victims(members, tolerance, budget, random);
         let mut boots: Vec<Boot> = Vec::new();
         for _ in 0..random.random_range(1..4) {
             let sound = boots.iter().all(|boot| boot.faults.is_empty());
-            boots.push(Boot::draw(family, sound, &victims, size, random));
+            boots.push(Boot::draw(levels::has_parity(level), sound, &victims, size, random));
         }
         Self {
             level,
             chunk,
             member_sizes,
+            redundant: tolerance > 0,
             block_bytes: if random.random_range(0..4) == 0 { 4096 } else { 512 },
             writers: random.random_range(1..4),
             budget,
@@ -108,7 +112,7 @@ impl Case {
 
 impl Boot {
     fn draw(
-        family: &Family,
+        parity: bool,
         sound: bool,
         victims: &[u32],
         size: u64,
@@ -122,7 +126,7 @@ impl Boot {
         faults.sort_by_key(|(at_ns, _)| *at_ns);
         // An array whose parity may be stale has no redundancy to fall back on (the write hole):
         // there a power cut after a fault is beyond what can be promised.
-        let cut_is_fair = !family.parity || (sound && faults.is_empty());
+        let cut_is_fair = !parity || (sound && faults.is_empty());
         let cut = cut_is_fair && random.random_range(0..3) > 0;
         let jobs = [None, Some(Job::Resync), Some(Job::Check)];
         let job = jobs[random.random_range(0..jobs.len())];

@@ -1,7 +1,7 @@
 //! The kinds of arrays that keep promises, each a variant of the scenario.
 
 use raid::Level;
-use raid::levels::{FarPlacement, Raid0Layout, Raid10Layout};
+use raid::levels::{FarPlacement, Raid0Layout, Raid5Layout, Raid6Layout, Raid10Layout};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
@@ -12,89 +12,116 @@ pub(super) struct Family {
     pub(super) about: &'static str,
     /// How many members they have.
     pub(super) members: Range<u32>,
-    /// Whether redundancy is parity, which may be stale after a power cut.
-    pub(super) parity: bool,
-    /// One of them, on so many members.
-    pub(super) level: fn(u32, &mut ChaCha8Rng) -> Level,
-    /// How many members it can lose, whichever they are.
-    pub(super) tolerance: fn(&Level, u32) -> u32,
+    level: Choice,
+}
+
+/// What is left to chance.
+#[derive(Clone, Copy)]
+enum Choice {
+    Fixed(Level),
+    /// How many copies.
+    Near,
+    /// How many near copies; two far ones.
+    Far(FarPlacement),
 }
 
 /// All of them.
 pub(super) const FAMILIES: &[Family] = &[
-    Family {
-        name: "linear",
-        about: "members one after the other",
-        members: 1..5,
-        parity: false,
-        level: |_, _| Level::Linear,
-        tolerance: none,
-    },
-    Family {
-        name: "raid0-original",
-        about: "chunks dealt out by their number in the array",
-        members: 1..6,
-        parity: false,
-        level: |_, _| Level::Raid0 { layout: Raid0Layout::Original },
-        tolerance: none,
-    },
-    Family {
-        name: "raid0-alternate",
-        about: "chunks dealt out by their number in the zone",
-        members: 1..6,
-        parity: false,
-        level: |_, _| Level::Raid0 { layout: Raid0Layout::Alternate },
-        tolerance: none,
-    },
-    Family {
-        name: "raid1",
-        about: "the same on every member",
-        members: 2..5,
-        parity: false,
-        level: |_, _| Level::Raid1,
-        tolerance: all_but_one,
-    },
-    Family {
-        name: "raid10-near",
-        about: "copies side by side",
-        members: 2..7,
-        parity: false,
-        level: |members, random| Level::raid10_near(random.random_range(1..=members.min(3))),
-        tolerance: copies_but_one,
-    },
-    Family {
-        name: "raid10-far",
-        about: "copies in sections further down, with near copies or without",
-        members: 2..7,
-        parity: false,
-        level: |members, random| far(FarPlacement::Far, members, random),
-        tolerance: copies_but_one,
-    },
-    Family {
-        name: "raid10-offset",
-        about: "copies in the rows that follow, with near copies or without",
-        members: 2..7,
-        parity: false,
-        level: |members, random| far(FarPlacement::Offset, members, random),
-        tolerance: copies_but_one,
-    },
+    fixed("linear", "members one after the other", 1..5, Level::Linear),
+    raid0("raid0-original", "chunks dealt out by their number in the array", Raid0Layout::Original),
+    raid0(
+        "raid0-alternate",
+        "chunks dealt out by their number in the zone",
+        Raid0Layout::Alternate,
+    ),
+    fixed("raid1", "the same on every member", 2..5, Level::Raid1),
+    raid10("raid10-near", "copies side by side", Choice::Near),
+    raid10("raid10-far", "copies in sections further down", Choice::Far(FarPlacement::Far)),
+    raid10("raid10-offset", "copies in the rows that follow", Choice::Far(FarPlacement::Offset)),
+    fixed("raid4", "parity on the last member", 3..7, Level::Raid4),
+    raid5("raid5-la", "left-asymmetric", Raid5Layout::LeftAsymmetric),
+    raid5("raid5-ra", "right-asymmetric", Raid5Layout::RightAsymmetric),
+    raid5("raid5-ls", "left-symmetric", Raid5Layout::LeftSymmetric),
+    raid5("raid5-rs", "right-symmetric", Raid5Layout::RightSymmetric),
+    raid5("raid5-pf", "parity-first", Raid5Layout::ParityFirst),
+    raid5("raid5-pl", "parity-last", Raid5Layout::ParityLast),
+    rotating("raid6-la", "left-asymmetric", Raid5Layout::LeftAsymmetric),
+    rotating("raid6-ra", "right-asymmetric", Raid5Layout::RightAsymmetric),
+    rotating("raid6-ls", "left-symmetric", Raid5Layout::LeftSymmetric),
+    rotating("raid6-rs", "right-symmetric", Raid5Layout::RightSymmetric),
+    rotating("raid6-pf", "parity-first", Raid5Layout::ParityFirst),
+    rotating("raid6-pl", "parity-last", Raid5Layout::ParityLast),
+    raid6("raid6-ddf-zr", "ddf-zero-restart", Raid6Layout::DdfZeroRestart),
+    raid6("raid6-ddf-nr", "ddf-N-restart", Raid6Layout::DdfNRestart),
+    raid6("raid6-ddf-nc", "ddf-N-continue", Raid6Layout::DdfNContinue),
+    q_last("raid6-la6", "left-asymmetric-6", Raid5Layout::LeftAsymmetric),
+    q_last("raid6-ra6", "right-asymmetric-6", Raid5Layout::RightAsymmetric),
+    q_last("raid6-ls6", "left-symmetric-6", Raid5Layout::LeftSymmetric),
+    q_last("raid6-rs6", "right-symmetric-6", Raid5Layout::RightSymmetric),
+    q_last("raid6-pf6", "parity-first-6", Raid5Layout::ParityFirst),
 ];
 
-fn none(_: &Level, _: u32) -> u32 {
-    0
+impl Family {
+    /// One of them, on so many members.
+    pub(super) fn level(&self, members: u32, random: &mut ChaCha8Rng) -> Level {
+        match self.level {
+            Choice::Fixed(level) => level,
+            Choice::Near => Level::raid10_near(random.random_range(1..=members.min(3))),
+            Choice::Far(placement) => {
+                let far_copies = 2;
+                let near_copies = random.random_range(1..=(members / far_copies).min(2));
+                let layout = Raid10Layout { near_copies, far_copies, placement, far_sets: false };
+                Level::Raid10 { layout }
+            }
+        }
+    }
 }
 
-fn all_but_one(_: &Level, members: u32) -> u32 {
-    members - 1
+/// How many members it can lose, whichever they are.
+pub(super) fn tolerance(level: Level, members: u32) -> u32 {
+    match level {
+        Level::Linear | Level::Raid0 { .. } => 0,
+        Level::Raid1 => members - 1,
+        Level::Raid10 { layout } => layout.near_copies * layout.far_copies - 1,
+        Level::Raid4 | Level::Raid5 { .. } => 1,
+        Level::Raid6 { .. } => 2,
+    }
 }
 
-fn copies_but_one(level: &Level, _: u32) -> u32 {
-    let Level::Raid10 { layout } = level else { panic!("{level:?} has no number of copies") };
-    layout.near_copies * layout.far_copies - 1
+/// Whether redundancy is parity, which may be stale after a power cut.
+pub(super) fn has_parity(level: Level) -> bool {
+    matches!(level, Level::Raid4 | Level::Raid5 { .. } | Level::Raid6 { .. })
 }
 
-fn far(placement: FarPlacement, members: u32, random: &mut ChaCha8Rng) -> Level {
-    let far_copies = 2;
-    let near_copies = random.random_range(1..=(members / far_copies).min(2));
-    Level::Raid10 { layout: Raid10Layout { near_copies, far_copies, placement, far_sets: false } }
+const fn fixed(
+    name: &'static str,
+    about: &'static str,
+    members: Range<u32>,
+    level: Level,
+) -> Family {
+    Family { name, about, members, level: Choice::Fixed(level) }
+}
+
+const fn raid0(name: &'static str, about: &'static str, layout: Raid0Layout) -> Family {
+    fixed(name, about, 1..6, Level::Raid0 { layout })
+}
+
+const fn raid10(name: &'static str, about: &'static str, level: Choice) -> Family {
+    Family { name, about, members: 2..7, level }
+}
+
+const fn raid5(name: &'static str, about: &'static str, layout: Raid5Layout) -> Family {
+    fixed(name, about, 3..7, Level::Raid5 { layout })
+}
+
+const fn raid6(name: &'static str, about: &'static str, layout: Raid6Layout) -> Family {
+    fixed(name, about, 4..8, Level::Raid6 { layout })
+}
+
+const fn rotating(name: &'static str, about: &'static str, layout: Raid5Layout) -> Family {
+    raid6(name, about, Raid6Layout::Rotating(layout))
+}
+
+const fn q_last(name: &'static str, about: &'static str, layout: Raid5Layout) -> Family {
+    raid6(name, about, Raid6Layout::QLast(layout))
 }

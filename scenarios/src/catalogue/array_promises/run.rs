@@ -129,6 +129,7 @@ impl<'a> Life<'a> {
         let model = &self.setup.machine.drive;
         let block_bytes = self.case.block_bytes;
         let model = DriveModel { logical_block_bytes: block_bytes, ..model.clone() };
+        let smallest = *self.case.member_sizes.iter().min().expect("an array has members");
         let mut members = Vec::new();
         let mut plugs = Vec::new();
         for (index, media) in self.media.iter().enumerate() {
@@ -138,6 +139,11 @@ impl<'a> Life<'a> {
                 drive.disconnect();
             }
             let mut device = MemberDevice::whole(Arc::new(drive));
+            if self.case.redundant {
+                // As a superblock has it, so that the array keeps its size without its smallest
+                // member.
+                device.data_length = smallest;
+            }
             if self.failed[index] {
                 device.recovery_point = Some(Sector(0));
             }
