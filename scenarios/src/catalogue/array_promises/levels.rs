@@ -69,7 +69,12 @@ impl Family {
             Choice::Near => Level::raid10_near(random.random_range(1..=members.min(3))),
             Choice::Far(placement) => {
                 let far_copies = 2;
-                let near_copies = random.random_range(1..=(members / far_copies).min(2));
+                // Copies side by side that wrap around the last member would meet far copies.
+                let near_copies = if members >= 4 && members.is_multiple_of(2) {
+                    random.random_range(1..=2)
+                } else {
+                    1
+                };
                 let layout = Raid10Layout { near_copies, far_copies, placement, far_sets: false };
                 Level::Raid10 { layout }
             }

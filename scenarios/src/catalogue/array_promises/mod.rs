@@ -58,6 +58,8 @@ impl Scenario for ArrayPromises {
         let mut random = ChaCha8Rng::seed_from_u64(setup.seed);
         random.set_stream(CASE_STREAM);
         let case = Case::draw(&FAMILIES[variant], &mut random);
-        run::Life::new(setup, &case).live()
+        let report = run::Life::new(setup, &case).live();
+        let violation = report.violation.map(|why| format!("{why}\ncase: {case:?}"));
+        RunReport { violation, ..report }
     }
 }

@@ -87,11 +87,11 @@ impl Oracle {
         }
     }
 
-    /// A read gave `bytes`. From now on each sector has to stay what it was, until it is written.
+    /// A read gave `bytes`. If `stays`, each sector has to stay what it was until it is written.
     ///
     /// # Errors
     /// The first sector that holds what it may not, in words.
-    pub(super) fn read(&mut self, at: Sector, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn read(&mut self, at: Sector, bytes: &[u8], stays: bool) -> Result<(), String> {
         for (sector, bytes) in (at.0..).zip(bytes.chunks_exact(SECTOR)) {
             let promise = &mut self.sectors[sector as usize];
             let Some(version) = version_of(sector, bytes) else {
@@ -101,7 +101,9 @@ impl Oracle {
                 let may = &promise.now;
                 return Err(format!("sector {sector} holds version {version}, not one of {may:?}"));
             }
-            promise.now = BTreeSet::from([version]);
+            if stays {
+                promise.now = BTreeSet::from([version]);
+            }
         }
         Ok(())
     }
@@ -166,22 +168,22 @@ mod tests {
     #[test]
     fn a_read_finds_the_last_write() {
         let (mut oracle, old, new) = written_twice();
-        assert!(oracle.read(AT, &old).is_err());
-        assert_eq!(oracle.read(AT, &new), Ok(()));
+        assert!(oracle.read(AT, &old, true).is_err());
+        assert_eq!(oracle.read(AT, &new, true), Ok(()));
     }
 
     #[test]
     fn a_power_cut_may_take_what_was_not_flushed_and_no_more() {
         let (mut oracle, old, new) = written_twice();
         oracle.cut();
-        assert!(oracle.read(AT, &[0; SECTOR]).is_err(), "version 0 was overwritten for good");
-        assert_eq!(oracle.read(AT, &old), Ok(()));
-        assert!(oracle.read(AT, &new).is_err(), "it was found to be lost");
+        assert!(oracle.read(AT, &[0; SECTOR], true).is_err(), "version 0 was overwritten for good");
+        assert_eq!(oracle.read(AT, &old, true), Ok(()));
+        assert!(oracle.read(AT, &new, true).is_err(), "it was found to be lost");
     }
 
     #[test]
     fn another_sector_does_not_pass() {
         let (mut oracle, _, new) = written_twice();
-        assert!(oracle.read(Sector(1), &new).is_err());
+        assert!(oracle.read(Sector(1), &new, true).is_err());
     }
 }
