@@ -3,6 +3,7 @@
 //! A scenario builds a simulated machine, runs it, and says what it measured and whether its
 //! property held. It prints nothing and knows no verb.
 
+pub mod array_promises;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
@@ -132,11 +133,12 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 3] {
+pub fn all() -> [&'static dyn Scenario; 4] {
     [
         &raid10_resync_lock::Raid10ResyncLock,
         &lock_table::ContendedLockTable,
         &raid10_lost_wakeup::Raid10LostWakeup,
+        &array_promises::ArrayPromises,
     ]
 }
 
