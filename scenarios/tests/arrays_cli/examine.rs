@@ -53,7 +53,12 @@ fn json_holds_every_field_of_every_image() {
         for (found, member) in report.as_array().expect("a list").iter().zip(members) {
             let superblock = &found["superblock"];
             let at = |field: &str| format!("{name} {} {field}", member["file"]);
-            assert_eq!(found["problems"].as_array().expect("a list").len(), 0, "{}", at("problems"));
+            assert_eq!(
+                found["problems"].as_array().expect("a list").len(),
+                0,
+                "{}",
+                at("problems")
+            );
             assert_eq!(superblock["array_uuid"], expected["uuid"], "{}", at("uuid"));
             assert_eq!(superblock["level_number"], expected["level"], "{}", at("level"));
             assert_eq!(superblock["layout_number"], expected["layout"], "{}", at("layout"));

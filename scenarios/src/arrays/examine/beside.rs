@@ -89,7 +89,8 @@ impl Examination {
     ) -> Result<(), LookError> {
         self.look_at_bitmap(file, superblock)?;
         self.look_at_bad_blocks(file, superblock)?;
-        let from_superblock = |at: Sector| at.0.cast_signed().wrapping_sub(superblock.at.0.cast_signed());
+        let from_superblock =
+            |at: Sector| at.0.cast_signed().wrapping_sub(superblock.at.0.cast_signed());
         self.ppl = superblock.ppl().map(|(at, size)| PplFacts {
             offset_sectors: from_superblock(at),
             size_sectors: size.0,

@@ -410,7 +410,10 @@ fn reshape(of: &Superblock) -> Option<ReshapeFacts> {
         backwards: under_way.backwards,
         delta_devices: under_way.delta_disks,
         new_level: level_changes.then(|| {
-            new.map_or_else(|_| format!("-unknown- ({})", under_way.new_level), |of| of.name().into())
+            new.map_or_else(
+                |_| format!("-unknown- ({})", under_way.new_level),
+                |of| of.name().into(),
+            )
         }),
         new_layout: (under_way.new_layout != of.layout).then_some(new_layout),
         new_chunk_bytes: chunk_changes.then(|| under_way.new_chunk.bytes()),

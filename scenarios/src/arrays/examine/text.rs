@@ -103,7 +103,8 @@ fn version_1(lines: &mut Lines, examination: &Examination, of: &SuperblockFacts)
     lines.time("Update Time", of.updated_seconds);
     if let Some(log) = &examination.bad_blocks {
         let (entries, offset) = (log.entries_max, log.offset_sectors);
-        let present = if of.features.contains(&"bad_blocks") { " - bad blocks present." } else { "" };
+        let present =
+            if of.features.contains(&"bad_blocks") { " - bad blocks present." } else { "" };
         let value = format_args!("{entries} entries available at offset {offset} sectors{present}");
         lines.field("Bad Block Log", value);
     }
@@ -153,8 +154,7 @@ fn reshape(lines: &mut Lines, of: &SuperblockFacts) {
     lines.field("Reshape pos'n", format_args!("{}{words}", position / 2));
     if reshape.delta_devices != 0 {
         let delta = reshape.delta_devices;
-        let (before, after) =
-            (i64::from(of.raid_devices) - i64::from(delta), of.raid_devices);
+        let (before, after) = (i64::from(of.raid_devices) - i64::from(delta), of.raid_devices);
         // A shrinking one is told by what it comes from, as `raid_disks` counts what it leads to.
         lines.field("Delta Devices", format_args!("{delta} ({before}->{after})"));
     }
