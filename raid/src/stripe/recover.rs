@@ -1,8 +1,9 @@
 //! Recovery: fills members and replacements that are recovering, window by window in the order of
 //! their own sectors, while requests run on other rows.
 //!
-//! Requests write to recovering members anyway, so what lies behind the recovery point stays as it
-//! should be. A recovery that was cut short goes on from the point.
+//! Requests write new data to recovering members anyway, but parity only where it costs nothing:
+//! beyond the recovery point it is still to be computed. So the point moves past rows before they
+//! are released. A recovery that was cut short goes on from the point; it goes by whole stripes.
 
 use super::batch::Batch;
 use super::fetch::{Fetch, Goal};
@@ -70,13 +71,8 @@ impl<P: Platform> ParityArray<P> {
         let stripes = from.0 / chunk..stop.0.div_ceil(chunk);
         let per_member = u64::from(layout.data_count());
         for window in self.windows(stripes, Sectors(options.window.0 * per_member)) {
-            let last = window.last().expect("a window has batches");
-            let until = layout.member_sector(last.stripe, last.rows.end);
             self.common.suspension.enter(cpu).await;
             let filled = self.fill_window(cpu, window, &targets, report).await;
-            if filled.is_ok() {
-                self.move_points(cpu, &targets, until).await;
-            }
             self.common.suspension.leave(cpu).await;
             filled?;
         }
@@ -129,6 +125,7 @@ impl<P: Platform> ParityArray<P> {
         report: &mut RecoverReport,
     ) -> Result<(), ArrayError> {
         let mut result = Ok(());
+        // Batches ascend, so all below the end of one that is filled is filled.
         for group in self.groups(window) {
             self.reserve(cpu, &group).await;
             let mut fetching = Vec::with_capacity(group.len());
@@ -140,8 +137,19 @@ impl<P: Platform> ParityArray<P> {
                 }
             }
             for (mut batch, goal, begun) in fetching {
-                let filled = self.fill_batch(cpu, &mut batch, targets, (goal, begun), report).await;
-                result = result.and(filled);
+                if result.is_ok() {
+                    let with = (goal, begun);
+                    result = self.fill_batch(cpu, &mut batch, targets, with, report).await;
+                } else if let Ok(fetch) = begun {
+                    // Reads that are under way are waited for, whatever they bring.
+                    let _ = self.reach(cpu, &mut batch, &goal, fetch).await;
+                }
+                if result.is_ok() {
+                    // Before the rows are released: who writes them then has to know that what
+                    // the targets hold there counts.
+                    let until = batch.on_member(batch.rows()).end();
+                    self.move_points(cpu, targets, until).await;
+                }
                 self.release(cpu, batch).await;
             }
         }
