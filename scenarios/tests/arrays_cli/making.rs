@@ -88,7 +88,7 @@ fn what_exists_is_kept_unless_it_is_given_up() {
     let line = "create --level 1 -n 2 a b";
     bench.refused(line, &["a: exists", "--destroy-data"]);
     bench.refused("create --level 1 -n 2 new b --create-size 8M", &["b: exists already"]);
-    bench.refused("create --level 1 -n 2 a none", &["none", "--create-size"]);
+    bench.refused("create --level 1 -n 2 --destroy-data a none", &["none", "--create-size"]);
     // Both halves differ, and the resync makes them agree.
     bench.expect(&format!("{line} --destroy-data"), 0);
     assert_eq!(bench.json("check a b")["mismatch_cnt"], 0);

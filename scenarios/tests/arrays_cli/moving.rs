@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, expected, names, sha256_hex};
 use serde_json::Value;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 /// The content of an array, as md read it where it came to one.
@@ -82,6 +83,23 @@ fn a_target_is_neither_overwritten_nor_left_half_done() {
     let (bench, files) = Bench::with_fixture("raid1-2-badblocks");
     let text = bench.expect(&format!("copy-out {} --to /dev/null", files.join(" ")), 0);
     assert!(text.contains("copied to /dev/null"), "{text}");
+}
+
+#[test]
+fn an_interrupted_copy_says_so() {
+    let (bench, files) = Bench::with_fixture("raid0-3");
+    let mut child = bench.start(&format!("copy-out {} --to -", files.join(" ")));
+    let mut content = child.stdout.take().expect("it is piped");
+    // With the first byte there, the program waits for somebody to read the rest.
+    content.read_exact(&mut [0]).expect("a first byte");
+    let id = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-INT", &id]).status().expect("sent");
+    assert!(sent.success());
+    content.read_to_end(&mut Vec::new()).expect("the rest");
+    let output = child.wait_with_output().expect("it ends");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.contains("interrupted; the target is not whole"), "{message}");
 }
 
 /// What is copied in comes out again, around it what was there; the array is clean and agrees.
