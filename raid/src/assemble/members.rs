@@ -45,11 +45,8 @@ pub(super) async fn read_bad_block_logs<P: Platform>(
         // Without the feature bit the log is empty, whatever lies in its place.
         let log = if superblock.has(Features::BAD_BLOCKS) {
             let bytes = sector_io::read::<P>(cpu, device, Extent { at, length }).await;
-            let unreadable = |cause| OpenError::Unreadable {
-                device: name(),
-                what: "bad-block log",
-                cause,
-            };
+            let unreadable =
+                |cause| OpenError::Unreadable { device: name(), what: "bad-block log", cause };
             BadBlockLog::decode(&bytes.map_err(unreadable)?, length, details.bad_block_shift)
         } else {
             BadBlockLog::new(length, details.bad_block_shift)

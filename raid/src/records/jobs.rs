@@ -37,8 +37,7 @@ impl<P: Platform> Records<P> {
         let step = step(space, options.window);
         let mut report = ResyncReport::default();
         for part in ranges.iter().flat_map(|range| range.split(step)) {
-            let part_options =
-                ResyncOptions { range: array.array_range(part), ..options.clone() };
+            let part_options = ResyncOptions { range: array.array_range(part), ..options.clone() };
             if part_options.range.is_some() {
                 let done = array.resync(cpu, part_options).await?;
                 report.sectors_checked = report.sectors_checked + done.sectors_checked;

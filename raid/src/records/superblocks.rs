@@ -87,13 +87,7 @@ impl ArrayRecord {
             .with(Features::BAD_BLOCKS, own.has_bad_blocks);
     }
 
-    fn put_into_0(
-        &self,
-        details: &mut Version0,
-        own: &DeviceRecord,
-        events: u64,
-        raid_disks: u32,
-    ) {
+    fn put_into_0(&self, details: &mut Version0, own: &DeviceRecord, events: u64, raid_disks: u32) {
         let clean = self.resync_word() == IN_SYNC;
         details.state = details.state & !Version0::CLEAN | u32::from(clean) * Version0::CLEAN;
         // All ones is md's mark of an array that agrees everywhere.

@@ -83,7 +83,9 @@ impl Bench {
             bad_block_log: wish.version != Version::V0_90,
         };
         let devices: Vec<_> = bench.drives.iter().cloned().map(Arc::new).collect();
-        bench.run(async move |cpu| make::<TestPlatform>(&cpu, &devices, &array).await.expect("made"));
+        bench.run(async move |cpu| {
+            make::<TestPlatform>(&cpu, &devices, &array).await.expect("made")
+        });
         bench
     }
 
@@ -100,12 +102,15 @@ impl Bench {
     }
 
     /// Assembles the array of all drives but those in `without`.
-    pub(crate) fn assemble(&mut self, options: AssembleOptions, without: &[usize]) -> TestAssembled {
+    pub(crate) fn assemble(
+        &mut self,
+        options: AssembleOptions,
+        without: &[usize],
+    ) -> TestAssembled {
         let left = self.drives.iter().enumerate().filter(|(index, _)| !without.contains(index));
         let devices: Vec<_> = left.map(|(_, drive)| Arc::new(drive.clone())).collect();
-        let assembled = self.run(async move |cpu| {
-            assemble::<TestPlatform>(&cpu, devices, options).await
-        });
+        let assembled =
+            self.run(async move |cpu| assemble::<TestPlatform>(&cpu, devices, options).await);
         Rc::new(assembled.unwrap_or_else(|error| panic!("assemble: {error}")))
     }
 

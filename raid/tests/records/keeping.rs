@@ -16,7 +16,7 @@ fn mirror() -> Wish {
         spares: 0,
         bitmap: true,
         version: Version::V1_2,
-        size: 64,
+        size: 192,
     }
 }
 

@@ -19,7 +19,8 @@ use std::rc::Rc;
 
 const WORKERS: u64 = 3;
 /// Small, so that the cut comes between the steps of a resync, too.
-const WINDOW: ResyncOptions = ResyncOptions { range: None, window: Sectors(8), windows_in_flight: 1 };
+const WINDOW: ResyncOptions =
+    ResyncOptions { range: None, window: Sectors(8), windows_in_flight: 1 };
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -46,7 +47,14 @@ struct Model {
 
 type Shared = Rc<RefCell<Model>>;
 
-async fn work(cpu: TestCpu, array: TestArray, worker: u64, boot: u64, steps: Vec<Step>, model: Shared) {
+async fn work(
+    cpu: TestCpu,
+    array: TestArray,
+    worker: u64,
+    boot: u64,
+    steps: Vec<Step>,
+    model: Shared,
+) {
     let share = array.capacity().0 / WORKERS;
     for (number, step) in (1u64..).zip(steps) {
         let tag = boot << 40 | worker << 32 | number;
@@ -86,7 +94,12 @@ async fn work(cpu: TestCpu, array: TestArray, worker: u64, boot: u64, steps: Vec
 }
 
 /// Boots, resyncs while it writes, and has the power cut.
-fn run_until_cut(images: Option<Vec<Vec<u8>>>, case: &Case, boot: usize, model: &Shared) -> Vec<Vec<u8>> {
+fn run_until_cut(
+    images: Option<Vec<Vec<u8>>>,
+    case: &Case,
+    boot: usize,
+    model: &Shared,
+) -> Vec<Vec<u8>> {
     let seed = case.seed.wrapping_add(boot as u64);
     let mut bench = match images {
         None => Bench::make(&case.wish, seed),
@@ -218,8 +231,11 @@ fn check(case: Case) {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Vec<Step>>> {
-    let write = (0u64..1000, 1u64..20, any::<bool>())
-        .prop_map(|(at, length, fua)| Step::Write { at, length, fua });
+    let write = (0u64..1000, 1u64..20, any::<bool>()).prop_map(|(at, length, fua)| Step::Write {
+        at,
+        length,
+        fua,
+    });
     let step = prop_oneof![4 => write, 1 => Just(Step::Flush)];
     prop::collection::vec(prop::collection::vec(step, 0..8), WORKERS as usize)
 }
@@ -242,7 +258,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let rest = (steps(), prop::collection::vec(0u64..6000, 1..3), 0u32..4, any::<u64>());
     (wish, rest).prop_map(|((level, bitmap, version, chunks), rest)| {
         let ((level, members), (steps, cuts, housekeepings, seed)) = (level, rest);
-        let wish = Wish { level, members, spares: 0, bitmap, version, size: chunks * 8 };
+        let wish = Wish { level, members, spares: 0, bitmap, version, size: (16 + chunks) * 8 };
         Case { wish, steps, cuts, housekeepings, seed }
     })
 }

@@ -127,7 +127,8 @@ impl World {
     /// Runs until every task has ended or none can go on.
     pub(crate) fn run(&mut self) -> Outcome {
         let outcome = self.run_for(STEPS_MAX);
-        outcome.unwrap_or_else(|| panic!("{STEPS_MAX} steps are not enough: somebody spins for ever"))
+        outcome
+            .unwrap_or_else(|| panic!("{STEPS_MAX} steps are not enough: somebody spins for ever"))
     }
 
     /// As [`run`](Self::run), but for so many steps at most; `None` if there is more to do then.
