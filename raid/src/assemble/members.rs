@@ -65,7 +65,7 @@ pub(super) fn take_spares<P: Platform>(scanned: &Scanned<P>, assembly: &mut Asse
     let component_size = assembly.component_size;
     for slot in assembly.slots.iter_mut().filter(|slot| slot.is_empty()) {
         let fits = |device: &usize| scanned.superblock(*device).data_size() >= component_size;
-        let Some(place) = assembly.spares.iter().position(|device| fits(device)) else { return };
+        let Some(place) = assembly.spares.iter().position(fits) else { return };
         slot.original = Some(assembly.spares.remove(place));
     }
 }

@@ -90,6 +90,20 @@ fn a_member_that_fails_is_disowned_before_the_write_is_acknowledged() {
 }
 
 #[test]
+fn a_member_that_does_not_take_its_bits_is_disowned_too() {
+    let mut bench = Bench::make(&mirror(), 13);
+    let array = open(&mut bench);
+    write(&mut bench, &array, 0, &[1]);
+    bench.drives[1].state().gone_after = Some(1);
+    write(&mut bench, &array, 100, &[2]);
+    let superblock = &bench.superblocks()[0];
+    assert_eq!(superblock.role_of(1), Role::Faulty);
+    let at = superblock.bitmap_at().expect("a bitmap").byte_offset() as usize;
+    let bits = bench.drives[0].state().data[at + 256..at + 258].to_vec();
+    assert_eq!(bits, [1, 0x10], "chunks 0 and 12");
+}
+
+#[test]
 fn bad_sectors_are_in_the_log_before_the_write_is_acknowledged() {
     let mut bench = Bench::make(&mirror(), 5);
     let array = open(&mut bench);
