@@ -50,7 +50,8 @@ pub(crate) fn open<P: Platform>(
     let mut common = Common::new(platform, members, block_bytes, kind, read_only);
     if let Use::Recorded(seed) = purpose {
         let planner = planner.clone();
-        let survives = Box::new(move |live: &dyn Fn(MemberIndex) -> bool| planner.survives_on(live));
+        let survives =
+            Box::new(move |live: &dyn Fn(MemberIndex) -> bool| planner.survives_on(live));
         common.records = Some(Records::new(platform, kind, *seed, survives));
     }
     let body = match planner {

@@ -77,7 +77,9 @@ async fn take<P: Platform>(
     match payload {
         Payload::Data { discarded: true, .. } => {}
         Payload::Data { at, bytes, .. } => {
-            for (at, block) in (at.0..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks(BLOCK_BYTES)) {
+            for (at, block) in
+                (at.0..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks(BLOCK_BYTES))
+            {
                 if at.saturating_add(BLOCK_SECTORS) > layout.capacity().0 {
                     return Ok(Err(at));
                 }

@@ -45,11 +45,8 @@ pub(super) async fn read_bad_block_logs<P: Platform>(
         // Without the feature bit the log is empty, whatever lies in its place.
         let log = if superblock.has(Features::BAD_BLOCKS) {
             let bytes = sector_io::read::<P>(cpu, device, Extent { at, length }).await;
-            let unreadable = |cause| OpenError::Unreadable {
-                device: name(),
-                what: "bad-block log",
-                cause,
-            };
+            let unreadable =
+                |cause| OpenError::Unreadable { device: name(), what: "bad-block log", cause };
             BadBlockLog::decode(&bytes.map_err(unreadable)?, length, details.bad_block_shift)
         } else {
             BadBlockLog::new(length, details.bad_block_shift)
@@ -68,7 +65,7 @@ pub(super) fn take_spares<P: Platform>(scanned: &Scanned<P>, assembly: &mut Asse
     let component_size = assembly.component_size;
     for slot in assembly.slots.iter_mut().filter(|slot| slot.is_empty()) {
         let fits = |device: &usize| scanned.superblock(*device).data_size() >= component_size;
-        let Some(place) = assembly.spares.iter().position(|device| fits(device)) else { return };
+        let Some(place) = assembly.spares.iter().position(fits) else { return };
         slot.original = Some(assembly.spares.remove(place));
     }
 }

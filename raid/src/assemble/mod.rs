@@ -113,7 +113,9 @@ fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
         return not("it is in the middle of a reshape; let md finish that first");
     }
     if !assembly.concessions.is_empty() {
-        return not("it is served only by --force, and what that gives up must not be written down");
+        return not(
+            "it is served only by --force, and what that gives up must not be written down",
+        );
     }
     match assembly.consistency {
         Consistency::Journal => not("it has a write journal, which is not kept up to date here"),
@@ -233,7 +235,9 @@ impl<P: Platform> Opening<'_, P> {
                 let outcome = ppl::replay(cpu, self.scanned, self.assembly, &mut replay).await?;
                 tracing::info!(entries = outcome.entries, "partial parity log replayed in memory");
                 let degraded = self.assembly.slots.iter().any(|slot| !slot.in_sync);
-                if let Some(damage) = outcome.damage.filter(|_| degraded && !self.options.rules.force) {
+                if let Some(damage) =
+                    outcome.damage.filter(|_| degraded && !self.options.rules.force)
+                {
                     return Err(damage);
                 }
             }
@@ -249,7 +253,8 @@ impl<P: Platform> Opening<'_, P> {
 
     fn parity_layout(&self) -> ParityLayout {
         let geometry = self.assembly.geometry;
-        let kind = geometry::parity_kind(geometry.level).expect("only levels with parity have logs");
+        let kind =
+            geometry::parity_kind(geometry.level).expect("only levels with parity have logs");
         let size = self.assembly.component_size;
         ParityLayout::new(kind, geometry.raid_disks, geometry.chunk, size)
     }

@@ -4,8 +4,8 @@
 use crate::layout::Location;
 use crate::layout::parity::{Block, ParityLayout, StripeMap};
 use crate::member::{MemberDevice, MemberOptions};
-use crate::patches::Patches;
 use crate::parity;
+use crate::patches::Patches;
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io;
@@ -40,7 +40,12 @@ impl<'a, P: Platform> Replay<'a, P> {
 
     /// Some sectors of a member's data; `None` where it is missing, not yet filled in or
     /// unreadable.
-    pub(super) async fn read(&self, cpu: &P::Cpu, from: Location, length: Sectors) -> Option<Vec<u8>> {
+    pub(super) async fn read(
+        &self,
+        cpu: &P::Cpu,
+        from: Location,
+        length: Sectors,
+    ) -> Option<Vec<u8>> {
         let device = self.holder(from.member, Extent { at: from.at, length })?;
         let at = from.at + Sectors(device.data_start.0);
         let read = sector_io::read::<P>(cpu, &device.device, Extent { at, length }).await;
@@ -68,9 +73,8 @@ impl<'a, P: Platform> Replay<'a, P> {
             let member = map.member(Block::Data(data));
             blocks.push(self.read(cpu, Location { member, at }, length).await);
         }
-        let lost: Vec<u32> = (0..map.data_count())
-            .filter(|data| blocks[*data as usize].is_none())
-            .collect();
+        let lost: Vec<u32> =
+            (0..map.data_count()).filter(|data| blocks[*data as usize].is_none()).collect();
         if !lost.is_empty() {
             let p = self.read(cpu, Location { member: map.member(Block::P), at }, length).await;
             let q = match map.has_q() {
@@ -135,10 +139,7 @@ fn put_together(
 }
 
 /// Data blocks indexed by their exponents.
-fn by_exponent<'a>(
-    map: StripeMap,
-    of: impl Fn(u32) -> Option<&'a [u8]>,
-) -> Vec<Option<&'a [u8]>> {
+fn by_exponent<'a>(map: StripeMap, of: impl Fn(u32) -> Option<&'a [u8]>) -> Vec<Option<&'a [u8]>> {
     let mut blocks = Vec::new();
     for data in 0..map.data_count() {
         let exponent = map.exponent(data) as usize;

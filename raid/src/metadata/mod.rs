@@ -28,7 +28,7 @@ pub mod ppl;
 pub mod superblock;
 
 #[cfg(test)]
-mod scratch;
+pub(crate) mod scratch;
 
 pub use geometry::{Geometry, GeometryError, Level};
 pub use identity::{Time, Uuid};

@@ -6,11 +6,11 @@ use super::superblock::{Details, Features, Location, Superblock, Version, Versio
 use crate::units::{Sector, Sectors};
 
 /// The size of the devices: 8 MiB.
-pub(super) const DEVICE_SIZE: Sectors = Sectors(16384);
-pub(super) const LOCATION: Location = Location { version: Version::V1_2, at: Sector(8) };
+pub(crate) const DEVICE_SIZE: Sectors = Sectors(16384);
+pub(crate) const LOCATION: Location = Location { version: Version::V1_2, at: Sector(8) };
 
 /// Member 0 or 1 of the pair.
-pub(super) fn member(index: u32) -> Superblock {
+pub(crate) fn member(index: u32) -> Superblock {
     let mut name = [0; 32];
     name[..10].copy_from_slice(b"scratch:r1");
     let mut roles = vec![0xFFFF; 128];
@@ -54,7 +54,7 @@ pub(super) fn member(index: u32) -> Superblock {
 }
 
 /// Bends what only version 1 stores.
-pub(super) fn v1(of: &mut Superblock) -> &mut Version1 {
+pub(crate) fn v1(of: &mut Superblock) -> &mut Version1 {
     match &mut of.details {
         Details::V1(details) => details,
         Details::V0(_) => panic!("the pair is of version 1.2"),
@@ -63,7 +63,7 @@ pub(super) fn v1(of: &mut Superblock) -> &mut Version1 {
 
 /// The sum that the tests put over bytes which they bent, written out a second time: 64 bits of
 /// little-endian words, folded once.
-pub(super) fn seal(bytes: &mut [u8]) {
+pub(crate) fn seal(bytes: &mut [u8]) {
     bytes[216..220].fill(0);
     let max_dev = u32::from_le_bytes(bytes[220..224].try_into().expect("four bytes"));
     let end = (256 + 2 * max_dev as usize).min(bytes.len());

@@ -131,7 +131,8 @@ impl<P: Platform> Array<P> {
         match &self.body {
             Body::Copies(array) => {
                 let layout = array.level.layout();
-                let used = (0..layout.members()).map(|role| layout.used_of_member(MemberIndex(role)));
+                let used =
+                    (0..layout.members()).map(|role| layout.used_of_member(MemberIndex(role)));
                 used.max().expect("an array has members")
             }
             Body::Parity(array) => array.level.layout().used_of_member(),

@@ -44,8 +44,7 @@ impl<P: Platform> Records<P> {
                 return Ok((report, true));
             }
             gone_through = gone_through + part.length;
-            let part_options =
-                ResyncOptions { range: array.array_range(part), ..options.clone() };
+            let part_options = ResyncOptions { range: array.array_range(part), ..options.clone() };
             if part_options.range.is_some() {
                 let done = array.resync(cpu, part_options).await?;
                 report.sectors_checked = report.sectors_checked + done.sectors_checked;

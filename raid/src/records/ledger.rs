@@ -124,9 +124,8 @@ fn replace_within(log: &mut BadBlockLog, data: Extent, bad: &[Extent]) {
     let named: Vec<(Sector, Sectors)> =
         bad.iter().map(|of| (Sector(data.at.0 + of.at.0), of.length)).collect();
     let before: Vec<(Sector, Sectors)> = log.ranges().collect();
-    let inside = |(at, length): &(Sector, Sectors)| {
-        Extent { at: *at, length: *length }.overlaps(data)
-    };
+    let inside =
+        |(at, length): &(Sector, Sectors)| Extent { at: *at, length: *length }.overlaps(data);
     let mut result = Ok(());
     for range in before.iter().filter(|range| inside(range) && !named.contains(range)) {
         result = result.and(fresh.remove(range.0, range.1));

@@ -82,7 +82,8 @@ impl<P: Platform> ParityArray<P> {
             for read in fetch.reads {
                 self.finish_read(cpu, batch, read).await;
             }
-            if batch.lost.len() == lost_before {
+            // What came in several pieces is cut there by a new plan, which has nothing to read.
+            if batch.lost.len() == lost_before && in_one_piece(batch, &fetch.plans) {
                 break;
             }
             fetch = Box::pin(self.begin(cpu, batch, goal)).await?;
@@ -208,6 +209,12 @@ impl<P: Platform> ParityArray<P> {
     fn repair_unit(&self) -> u64 {
         HEAD_SECTORS.max(u64::from(self.common.logical_block_bytes) / crate::units::SECTOR_BYTES)
     }
+}
+
+fn in_one_piece(batch: &Batch, plans: &[StripePlan]) -> bool {
+    plans
+        .iter()
+        .all(|plan| plan.reads.iter().all(|block| batch.known.find(block, plan.rows).is_some()))
 }
 
 fn bytes_read(plans: &[StripePlan]) -> u64 {

@@ -70,13 +70,8 @@ impl<P: Platform> ParityArray<P> {
         let stripes = from.0 / chunk..stop.0.div_ceil(chunk);
         let per_member = u64::from(layout.data_count());
         for window in self.windows(stripes, Sectors(options.window.0 * per_member)) {
-            let last = window.last().expect("a window has batches");
-            let until = layout.member_sector(last.stripe, last.rows.end);
             self.common.suspension.enter(cpu).await;
             let filled = self.fill_window(cpu, window, &targets, report).await;
-            if filled.is_ok() {
-                self.move_points(cpu, &targets, until).await;
-            }
             self.common.suspension.leave(cpu).await;
             filled?;
         }
@@ -129,6 +124,7 @@ impl<P: Platform> ParityArray<P> {
         report: &mut RecoverReport,
     ) -> Result<(), ArrayError> {
         let mut result = Ok(());
+        // Batches ascend, so all below the end of one that is filled is filled.
         for group in self.groups(window) {
             self.reserve(cpu, &group).await;
             let mut fetching = Vec::with_capacity(group.len());
@@ -140,8 +136,19 @@ impl<P: Platform> ParityArray<P> {
                 }
             }
             for (mut batch, goal, begun) in fetching {
-                let filled = self.fill_batch(cpu, &mut batch, targets, (goal, begun), report).await;
-                result = result.and(filled);
+                if result.is_ok() {
+                    let with = (goal, begun);
+                    result = self.fill_batch(cpu, &mut batch, targets, with, report).await;
+                } else if let Ok(fetch) = begun {
+                    // Reads that are under way are waited for, whatever they bring.
+                    let _ = self.reach(cpu, &mut batch, &goal, fetch).await;
+                }
+                if result.is_ok() {
+                    // Before the rows are released: who writes them then has to know that what
+                    // the targets hold there counts.
+                    let until = batch.on_member(batch.rows()).end();
+                    self.move_points(cpu, targets, until).await;
+                }
                 self.release(cpu, batch).await;
             }
         }

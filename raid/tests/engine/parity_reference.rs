@@ -4,15 +4,17 @@
 //! hold: one tag, or several after a write that failed. The parts lie side by side and share
 //! stripes, so what one worker does to parity matters to the others.
 
+use crate::geometries::{Unhealthy, healths};
 use crate::parity_rig::{Geometry, geometries};
-use crate::rig::{Rig, TestArray, read_tags, tagged};
+use crate::rig::{GUARD_SECTORS, Rig, Setup, TestArray, read_tags, tagged};
 use crate::support::{Outcome, TestCpu};
 use proptest::prelude::*;
 use raid::device::Durability;
 use raid::units::{Sector, Sectors};
-use raid::{MemberState, ResyncOptions};
+use raid::{MemberState, RecoverOptions, ResyncOptions};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 const WORKERS: u64 = 3;
@@ -37,6 +39,8 @@ struct Case {
     operations: Vec<Vec<Operation>>,
     resyncs: u32,
     faults: Vec<Fault>,
+    /// What is wrong with some members from the start.
+    unhealthy: Vec<(usize, Unhealthy)>,
     removed: [prop::sample::Index; 2],
     seed: u64,
 }
@@ -46,7 +50,15 @@ type Model = Rc<RefCell<Vec<BTreeSet<u64>>>>;
 
 /// Runs a case. `errors_allowed`: the faults may be more than the redundancy covers.
 fn check(case: Case, errors_allowed: bool) {
-    let mut rig = case.geometry.rig(case.seed);
+    let geometry = &case.geometry;
+    let mut setups = vec![Setup::healthy(geometry.member_size); geometry.members];
+    for (member, unhealthy) in case.unhealthy.iter().cloned() {
+        unhealthy.apply(&mut setups[member % geometry.members]);
+    }
+    let Some(mut rig) = geometry.open(&setups, case.seed) else {
+        assert!(errors_allowed, "one member for each parity may be missing");
+        return;
+    };
     for fault in &case.faults {
         inject(&rig, fault);
     }
@@ -64,8 +76,14 @@ fn check(case: Case, errors_allowed: bool) {
     let window = Sectors(case.geometry.chunk + 4);
     let resync = ResyncOptions { window, ..ResyncOptions::default() };
     let again = resync.clone();
-    rig.spawn(3, "resync", async move |cpu, array| {
-        for _ in 0..case.resyncs {
+    let recover = RecoverOptions { window: Sectors(8), ..RecoverOptions::default() };
+    let recover_again = recover.clone();
+    rig.spawn(3, "jobs", async move |cpu, array| {
+        for job in 0..case.resyncs {
+            if job % 2 == 0 {
+                let report = array.recover(&cpu, recover.clone()).await;
+                assert!(report.is_ok() || errors_allowed, "{report:?}");
+            }
             let report = array.resync(&cpu, resync.clone()).await;
             assert!(report.is_ok() || errors_allowed, "{report:?}");
         }
@@ -79,27 +97,32 @@ fn check(case: Case, errors_allowed: bool) {
     if case.faults.is_empty() {
         assert_eq!(rig.mismatches(), 0);
     }
+    rig.run(async move |cpu, array| array.recover(&cpu, recover_again).await).expect("no fault");
     let report = rig.run(async move |cpu, array| array.resync(&cpu, again).await);
     assert_eq!(report.expect("no fault beyond redundancy").sectors_unreadable, Sectors(0));
     assert_eq!(rig.mismatches(), 0);
-    remove(&mut rig, &case);
+    remove(&mut rig, &case, &setups);
     read_all(&mut rig, &model, false);
+    rig.assert_guards_are_whole();
 }
 
 /// Takes away as many members as redundancy allows.
-fn remove(rig: &mut Rig, case: &Case) {
-    let states = rig.run(async |cpu, array| array.member_states(&cpu).await);
-    let is_lost = |rig: &Rig, member: usize| {
-        // It may have been set to go later than it was needed.
-        states[member] == MemberState::Failed || rig.drives[member].state().gone_after.is_some()
+fn remove(rig: &mut Rig, case: &Case, setups: &[Setup]) {
+    let states = rig.states();
+    let serves = |rig: &Rig, index: usize| {
+        // A drive may have been set to go later than it was needed.
+        states[index] == MemberState::InSync && rig.drives[index].state().gone_after.is_none()
     };
-    let live = |rig: &Rig| -> Vec<usize> {
-        (0..rig.drives.len()).filter(|member| !is_lost(rig, *member)).collect()
+    let healthy = |rig: &Rig| -> Vec<usize> {
+        let members = 0..case.geometry.members;
+        members.filter(|role| serves(rig, *role) && setups[*role].bad.is_empty()).collect()
     };
-    let lost = rig.drives.len() - live(rig).len();
-    for index in case.removed.iter().take(case.geometry.parity_count() - lost) {
-        let live = live(rig);
-        rig.drives[live[index.index(live.len())]].state().gone_after = Some(0);
+    // A replacement that has taken over counts as well as its member.
+    let replaced = (case.geometry.members..states.len()).filter(|index| serves(rig, *index));
+    let lost = case.geometry.members - healthy(rig).len() - replaced.count();
+    for index in case.removed.iter().take(case.geometry.parity_count().saturating_sub(lost)) {
+        let healthy = healthy(rig);
+        rig.drives[healthy[index.index(healthy.len())]].state().gone_after = Some(0);
     }
 }
 
@@ -120,8 +143,12 @@ fn inject(rig: &Rig, fault: &Fault) {
     let state = |member: usize| rig.drives[member % rig.drives.len()].state();
     match fault {
         Fault::Gone { member, after } => state(*member).gone_after = Some(*after),
-        Fault::BadSectors { member, sectors } => state(*member).bad_sectors.extend(sectors),
-        Fault::Unwritable { member, sectors } => state(*member).unwritable.extend(sectors),
+        Fault::BadSectors { member, sectors } => {
+            state(*member).bad_sectors.extend(sectors.iter().map(|at| GUARD_SECTORS + at));
+        }
+        Fault::Unwritable { member, sectors } => {
+            state(*member).unwritable.extend(sectors.iter().map(|at| GUARD_SECTORS + at));
+        }
     }
 }
 
@@ -176,19 +203,24 @@ fn faults() -> impl Strategy<Value = Fault> {
 }
 
 fn cases(
-    fault_count: impl Fn(&Geometry) -> std::ops::RangeInclusive<usize> + 'static,
+    fault_count: impl Fn(&Geometry) -> RangeInclusive<usize> + 'static,
+    unhealthy_count: impl Fn(&Geometry) -> RangeInclusive<usize> + 'static,
 ) -> impl Strategy<Value = Case> {
     geometries()
         .prop_flat_map(move |geometry| {
             let faults = prop::collection::vec(faults(), fault_count(&geometry));
+            let unhealthy = (0usize..8, healths());
+            let unhealthy = prop::collection::vec(unhealthy, unhealthy_count(&geometry));
             let removed = any::<[prop::sample::Index; 2]>();
-            (Just(geometry), operations(), 0u32..3, faults, removed, any::<u64>())
+            let rest = (operations(), 0u32..3, removed, any::<u64>());
+            (Just(geometry), faults, unhealthy, rest)
         })
-        .prop_map(|(geometry, operations, resyncs, faults, removed, seed)| Case {
+        .prop_map(|(geometry, faults, unhealthy, (operations, resyncs, removed, seed))| Case {
             geometry,
             operations,
             resyncs,
             faults,
+            unhealthy,
             removed,
             seed,
         })
@@ -198,21 +230,28 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_faults_every_read_sees_the_last_write(case in cases(|_| 0..=0)) {
+    fn without_faults_every_read_sees_the_last_write(case in cases(|_| 0..=0, |_| 0..=0)) {
         check(case, false);
     }
 
     #[test]
     fn as_many_faults_as_parity_cost_nothing(
-        case in cases(|geometry| 1..=geometry.parity_count())
+        case in cases(|geometry| 1..=geometry.parity_count(), |_| 0..=0)
     ) {
         check(case, false);
     }
 
     #[test]
     fn more_faults_than_redundancy_end_in_errors_and_never_in_wrong_data(
-        case in cases(|_| 1..=6)
+        case in cases(|_| 1..=6, |_| 0..=2)
     ) {
         check(case, true);
+    }
+
+    #[test]
+    fn as_many_unhealthy_members_as_parity_cost_nothing(
+        case in cases(|_| 0..=0, |geometry| 1..=geometry.parity_count())
+    ) {
+        check(case, false);
     }
 }

@@ -1,6 +1,6 @@
 //! Arrays with parity on drives of the small world.
 
-use crate::rig::{Rig, TestArray};
+use crate::rig::{Rig, Setup, TestArray};
 use crate::support::{Drive, TestPlatform, World};
 use proptest::prelude::*;
 use raid::levels::{Raid5Layout, Raid6Layout};
@@ -30,10 +30,6 @@ impl Geometry {
         if matches!(self.level, Level::Raid6 { .. }) { 2 } else { 1 }
     }
 
-    pub(crate) fn data_count(&self) -> u64 {
-        (self.members - self.parity_count()) as u64
-    }
-
     fn options(&self) -> ArrayOptions {
         let tuning = Tuning { stripe_heads_max: self.heads_max, ..Tuning::default() };
         ArrayOptions { level: self.level, chunk: Sectors(self.chunk), tuning }
@@ -46,6 +42,11 @@ impl Geometry {
         let drives: Vec<Drive> = (0..self.members).map(drive).collect();
         let array = Array::create(world.platform(), drives.clone(), self.options());
         Rig { array: array.expect("a fit array"), world, drives }
+    }
+
+    /// Members in the given health; `None` if they are too few.
+    pub(crate) fn open(&self, setups: &[Setup], seed: u64) -> Option<Rig> {
+        Rig::try_open(setups, self.options(), seed).ok()
     }
 
     /// An array of the same drives again, whose members are as `member` says.

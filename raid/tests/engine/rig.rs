@@ -84,6 +84,7 @@ impl Setup {
             recovery_point: recovery_point.map(Sector),
             write_mostly: self.write_mostly,
             bad_blocks: self.log.map(|entries| BadBlocks::with_extents(entries, bad)),
+            patches: raid::patches::Patches::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{TestCpu, TestPlatform};
 use raid::buffer::Buffer;
-use raid::device::{Device, Io, IoDone, IoError};
+use raid::device::{Device, Durability, Io, IoDone, IoError};
 use raid::units::{SECTOR_BYTES, Sector, Sectors};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -22,6 +22,8 @@ pub(crate) struct DriveState {
     pub(crate) unwritable: BTreeSet<u64>,
     /// Requests until the drive no longer answers.
     pub(crate) gone_after: Option<u64>,
+    /// With a volatile cache: what a power cut leaves for certain. Without, everything survives.
+    pub(crate) durable: Option<Vec<u8>>,
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) flushes: u64,
@@ -130,18 +132,47 @@ impl DriveState {
                 let result = answer.and_then(|()| self.read(at, &mut into));
                 (result, Some(into))
             }
-            Io::Write { at, data, .. } => {
+            Io::Write { at, data, durability } => {
                 self.writes += 1;
                 // Of a write that fails, any sectors may have been written.
                 let kept = if gone { random } else { u64::MAX };
-                (answer.and(self.write(at, &data, kept, random)), None)
+                let result = answer.and(self.write(at, &data, kept, random));
+                if let (Ok(()), Durability::Fua, Some(durable)) =
+                    (&result, durability, &mut self.durable)
+                {
+                    let start = at.byte_offset() as usize;
+                    durable[start..start + data.len()].copy_from_slice(&data);
+                }
+                (result, None)
             }
             Io::Flush => {
                 self.flushes += 1;
+                if let (Ok(()), Some(durable)) = (&answer, &mut self.durable) {
+                    durable.clone_from(&self.data);
+                }
                 (answer, None)
             }
             Io::Discard { .. } => panic!("the engine does not discard"),
         }
+    }
+
+    /// From now on a power cut takes what was not made durable.
+    pub(crate) fn with_volatile_cache(&mut self) {
+        self.durable = Some(self.data.clone());
+    }
+
+    /// What the drive holds after a power cut: of each sector that was not durable the old or the
+    /// new content, as `draw` says.
+    pub(crate) fn after_power_cut(&self, mut draw: impl FnMut() -> bool) -> Vec<u8> {
+        let Some(durable) = &self.durable else { return self.data.clone() };
+        let mut left = durable.clone();
+        let sector = SECTOR_BYTES as usize;
+        for (left, new) in left.chunks_mut(sector).zip(self.data.chunks(sector)) {
+            if left != new && draw() {
+                left.copy_from_slice(new);
+            }
+        }
+        left
     }
 
     fn read(&mut self, at: Sector, into: &mut [u8]) -> Result<(), IoError> {

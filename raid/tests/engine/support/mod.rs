@@ -5,6 +5,8 @@
 //! what no compiler does: no task sleeps in an atomic stretch, no two tasks are in a lock's section,
 //! words neither overlap nor leave their region.
 
+#![allow(dead_code, reason = "each test program uses its own part")]
+
 mod drive;
 mod machine;
 
@@ -126,8 +128,16 @@ impl World {
 
     /// Runs until every task has ended or none can go on.
     pub(crate) fn run(&mut self) -> Outcome {
+        let outcome = self.run_for(STEPS_MAX);
+        outcome
+            .unwrap_or_else(|| panic!("{STEPS_MAX} steps are not enough: somebody spins for ever"))
+    }
+
+    /// As [`run`](Self::run), but for so many steps at most; `None` if there is more to do then.
+    /// Requests under way have happened or not; what is left of the world is only its drives.
+    pub(crate) fn run_for(&mut self, steps: u64) -> Option<Outcome> {
         let (mut stalled, mut stalled_until) = (None, 0);
-        for step in 0..STEPS_MAX {
+        for step in 0..steps {
             self.admit();
             let mut runnable: Vec<usize> =
                 (0..self.tasks.len()).filter(|index| self.can_run(*index)).collect();
@@ -143,7 +153,7 @@ impl World {
             if choices == 0 {
                 let Some((until, waker)) = state.sleepers.pop_first() else {
                     drop(state);
-                    return self.outcome();
+                    return Some(self.outcome());
                 };
                 state.now_ns = until.0;
                 waker.wake();
@@ -161,7 +171,12 @@ impl World {
                 request.finish(random);
             }
         }
-        panic!("{STEPS_MAX} steps are not enough: somebody spins for ever");
+        None
+    }
+
+    /// An even draw below `end`, from the same stream as all else.
+    pub(crate) fn draw(&self, end: u64) -> u64 {
+        self.platform.state().draw(end)
     }
 
     fn cpu(&self, id: CpuId) -> TestCpu {

@@ -1,0 +1,9 @@
+//! The metadata of arrays that are written: what is on the devices at any moment suffices to bring
+//! the array back after a power cut.
+
+#[path = "../engine/support/mod.rs"]
+mod support;
+
+mod bench;
+mod keeping;
+mod power_cuts;
