@@ -180,6 +180,21 @@ fn files_are_made_written_and_verified() {
 }
 
 #[test]
+fn every_level_is_written_and_verified() {
+    for level in ["linear", "0", "1", "4", "5 --layout ra", "6 --layout ddf-N-restart", "10 --layout f2"] {
+        let directory = scratch();
+        let line = format!("bench a b c d --create-size 2M --level {level} --chunk 16K --json");
+        let output = run_in(
+            directory.path(),
+            &format!("{line} --bs 8k --rw randrw --rwmixread 30 --verify --number-ios 300"),
+        );
+        assert_eq!(output.status.code(), Some(0), "{level}: {output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(report["blocks_verified"].as_u64().expect("a count") > 50, "{level}: {report}");
+    }
+}
+
+#[test]
 fn patterns_of_another_geometry_do_not_alarm_a_run_that_writes() {
     let directory = scratch();
     let run = |line: &str| {

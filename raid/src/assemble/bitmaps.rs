@@ -7,7 +7,7 @@ use super::OpenError;
 use super::scan::Scanned;
 use crate::device::Device;
 use crate::metadata::assembly::Assembly;
-use crate::metadata::bitmap::{Bitmap, BitmapError};
+use crate::metadata::bitmap::{Bitmap, BitmapError, STATE_STALE, VERSION};
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io;
@@ -43,6 +43,9 @@ pub(super) async fn read_bitmap<P: Platform>(
         (Some(merged), _, _) => Ok(Some(merged)),
         (None, Some(mut stale), _) => {
             (0..stale.header.chunks()).for_each(|chunk| stale.set(chunk, true));
+            // From here on it says something again.
+            stale.header.state &= !STATE_STALE;
+            stale.header.version = VERSION;
             Ok(Some(stale))
         }
         (None, None, Some(damage)) if !force => Err(damage),

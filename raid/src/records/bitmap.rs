@@ -50,24 +50,28 @@ impl<P: Platform> Records<P> {
         common: &Common<P>,
         ledger: &mut Ledger,
     ) -> Result<(), ArrayError> {
-        let intent = self.intent.as_ref().expect("there is a bitmap");
-        let flush = intent.with(cpu, async |intent: &mut WriteIntent| intent.flush()).await;
-        loop {
-            let devices = self.members_in_use(cpu, common).await;
-            let refusals = self.write_parts(cpu, ledger, &devices, &flush).await;
-            if refusals.is_empty() {
-                intent.with(cpu, async |intent: &mut WriteIntent| intent.flushed(&flush)).await;
-                return Ok(());
-            }
-            let taken_out = match self.take_out(cpu, common, ledger, refusals).await {
-                Ok(()) => self.settle_ledger(cpu, common, ledger).await,
-                Err(error) => Err(error),
-            };
-            if taken_out.is_err() {
-                intent.with(cpu, async |intent: &mut WriteIntent| intent.forget_flush()).await;
-                return taken_out;
-            }
+        let devices = self.members_in_use(cpu, common).await;
+        let refusals = self.flush_bitmap(cpu, ledger, &devices).await;
+        if refusals.is_empty() {
+            return Ok(());
         }
+        self.take_out(cpu, common, ledger, refusals).await?;
+        // Writes the bitmap, too, to those that are left.
+        self.settle_ledger(cpu, common, ledger).await
+    }
+
+    /// Writes what has changed of the bitmap to some devices. If one of them refuses, no bit counts
+    /// as written, and all of the bitmap is written the next time.
+    async fn flush_bitmap(&self, cpu: &P::Cpu, ledger: &Ledger, devices: &[usize]) -> Vec<Refusal> {
+        let Some(intent) = &self.intent else { return Vec::new() };
+        let flush = intent.with(cpu, async |intent: &mut WriteIntent| intent.flush()).await;
+        let refusals = self.write_parts(cpu, ledger, devices, &flush).await;
+        let note = async |intent: &mut WriteIntent| match refusals.is_empty() {
+            true => intent.flushed(&flush),
+            false => intent.forget_flush(),
+        };
+        intent.with(cpu, note).await;
+        refusals
     }
 
     async fn write_parts(
@@ -98,19 +102,10 @@ impl<P: Platform> Records<P> {
         events_cleared: Option<u64>,
     ) -> Vec<Refusal> {
         let Some(intent) = &self.intent else { return Vec::new() };
-        let prepare = async |intent: &mut WriteIntent| {
-            intent.set_events(events, events_cleared);
-            intent.flush()
-        };
-        let flush = intent.with(cpu, prepare).await;
+        let set = async |intent: &mut WriteIntent| intent.set_events(events, events_cleared);
+        intent.with(cpu, set).await;
         let members = devices.iter().copied().filter(|index| self.devices[*index].member.is_some());
-        let refusals = self.write_parts(cpu, ledger, &members.collect::<Vec<_>>(), &flush).await;
-        let note = async |intent: &mut WriteIntent| match refusals.is_empty() {
-            true => intent.flushed(&flush),
-            false => intent.forget_flush(),
-        };
-        intent.with(cpu, note).await;
-        refusals
+        self.flush_bitmap(cpu, ledger, &members.collect::<Vec<_>>()).await
     }
 
     /// Clears the bits of chunks that nobody writes to: see [`WriteIntent::clear_idle`]. Not while a
@@ -126,6 +121,16 @@ impl<P: Platform> Records<P> {
         if common.is_degraded(cpu).await {
             return Ok(());
         }
+        let idle = intent.with(cpu, async |intent: &mut WriteIntent| intent.has_idle(at_once));
+        if idle.await {
+            // The data first, on all members: a bit that is gone vouches for it.
+            let devices = self.members_in_use(cpu, common).await;
+            let refusals = self.flush_devices(cpu, &devices).await;
+            if !refusals.is_empty() {
+                self.take_out(cpu, common, ledger, refusals).await?;
+                return self.settle_ledger(cpu, common, ledger).await;
+            }
+        }
         let events = ledger.events;
         let clear = async |intent: &mut WriteIntent| {
             let cleared = intent.clear_idle(at_once);
@@ -134,17 +139,10 @@ impl<P: Platform> Records<P> {
             }
             cleared
         };
-        if !intent.with(cpu, clear).await {
-            return Ok(());
+        match intent.with(cpu, clear).await {
+            true => self.write_bits(cpu, common, ledger).await,
+            false => Ok(()),
         }
-        // The data first, on all members: a bit that is gone vouches for it.
-        let devices = self.members_in_use(cpu, common).await;
-        let refusals = self.flush_devices(cpu, &devices).await;
-        if !refusals.is_empty() {
-            self.take_out(cpu, common, ledger, refusals).await?;
-            self.settle_ledger(cpu, common, ledger).await?;
-        }
-        self.write_bits(cpu, common, ledger).await
     }
 
     /// Where redundancy may disagree, by the bitmap; `None` if there is no bitmap.

@@ -89,7 +89,8 @@ impl ArrayRecord {
 
     fn put_into_0(&self, details: &mut Version0, own: &DeviceRecord, events: u64, raid_disks: u32) {
         let clean = self.resync_word() == IN_SYNC;
-        details.state = (details.state & !Version0::CLEAN) | (u32::from(clean) * Version0::CLEAN);
+        let clean = if clean { Version0::CLEAN } else { 0 };
+        details.state = (details.state & !Version0::CLEAN) | clean;
         // All ones is md's mark of an array that agrees everywhere.
         details.recovery_checkpoint = u32::try_from(self.resync_word()).unwrap_or(u32::MAX);
         details.checkpoint_events = if self.clean { events } else { 0 };

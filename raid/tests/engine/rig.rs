@@ -3,7 +3,6 @@
 use crate::support::{Drive, Outcome, TestCpu, TestPlatform, World};
 use raid::buffer::{Buffer, SharedBuffer};
 use raid::device::Durability;
-use raid::patches::Patches;
 use raid::request::Extent;
 use raid::units::{MemberIndex, SECTOR_BYTES, Sector, Sectors};
 use raid::{
@@ -85,7 +84,7 @@ impl Setup {
             recovery_point: recovery_point.map(Sector),
             write_mostly: self.write_mostly,
             bad_blocks: self.log.map(|entries| BadBlocks::with_extents(entries, bad)),
-            patches: Patches::default(),
+            patches: raid::patches::Patches::default(),
         }
     }
 }

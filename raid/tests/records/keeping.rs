@@ -16,7 +16,7 @@ fn mirror() -> Wish {
         spares: 0,
         bitmap: true,
         version: Version::V1_2,
-        size: 64,
+        size: 192,
     }
 }
 
@@ -87,6 +87,20 @@ fn a_member_that_fails_is_disowned_before_the_write_is_acknowledged() {
     let array = assembled.array().expect("no reshape").clone();
     let states = bench.run(async move |cpu| array.member_states(&cpu).await);
     assert_eq!(states, [MemberState::InSync, MemberState::Missing]);
+}
+
+#[test]
+fn a_member_that_does_not_take_its_bits_is_disowned_too() {
+    let mut bench = Bench::make(&mirror(), 13);
+    let array = open(&mut bench);
+    write(&mut bench, &array, 0, &[1]);
+    bench.drives[1].state().gone_after = Some(1);
+    write(&mut bench, &array, 100, &[2]);
+    let superblock = &bench.superblocks()[0];
+    assert_eq!(superblock.role_of(1), Role::Faulty);
+    let at = superblock.bitmap_at().expect("a bitmap").byte_offset() as usize;
+    let bits = bench.drives[0].state().data[at + 256..at + 258].to_vec();
+    assert_eq!(bits, [1, 0x10], "chunks 0 and 12");
 }
 
 #[test]

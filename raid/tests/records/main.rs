@@ -2,7 +2,6 @@
 //! the array back after a power cut.
 
 #[path = "../engine/support/mod.rs"]
-#[allow(dead_code, reason = "these tests use a part of the world")]
 mod support;
 
 mod bench;

@@ -125,7 +125,7 @@ fn describe(wishes: &Wishes) -> Result<NewArray> {
         } else {
             let size = match wishes.create_size {
                 Some(size) => drives::sectors(size)?,
-                None => MemberFile::open(path)?.size(),
+                None => MemberFile::open(path)?.facts().size(),
             };
             let name = path.display().to_string();
             Some(NewMember { name, size, uuid: random_uuid()?, write_mostly: false })

@@ -52,11 +52,31 @@ impl LookError {
     }
 }
 
+/// What a file or block device is called, and how large it is.
+#[derive(Clone, Debug)]
+pub struct FileFacts {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its bytes, also those that fill no sector.
+    pub size_bytes: u64,
+}
+
+impl FileFacts {
+    /// What a person calls it.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Its whole sectors.
+    pub fn size(&self) -> Sectors {
+        Sectors::from_bytes_rounded_down(self.size_bytes)
+    }
+}
+
 /// An open file or block device.
 pub struct MemberFile {
+    facts: FileFacts,
     file: File,
-    path: PathBuf,
-    size_bytes: u64,
 }
 
 /// The superblock that lies at one of the places where one may lie.
@@ -92,7 +112,7 @@ impl MemberFile {
         let mut file = File::open(path).map_err(|error| LookError::new(path, error))?;
         let size_bytes =
             file.seek(SeekFrom::End(0)).map_err(|error| LookError::new(path, error))?;
-        Ok(Self { file, path: path.to_owned(), size_bytes })
+        Ok(Self { facts: FileFacts { path: path.to_owned(), size_bytes }, file })
     }
 
     /// Opens several, none of them twice.
@@ -104,24 +124,9 @@ impl MemberFile {
         paths.iter().map(|path| Self::open(path)).collect()
     }
 
-    /// What a person calls it.
-    pub fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Its whole sectors.
-    pub fn size(&self) -> Sectors {
-        Sectors::from_bytes_rounded_down(self.size_bytes)
-    }
-
-    /// Its bytes, also those that fill no sector.
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+    /// What it is called, and how large it is.
+    pub fn facts(&self) -> &FileFacts {
+        &self.facts
     }
 
     /// The bytes from a sector on, fewer where the file ends.
@@ -130,11 +135,11 @@ impl MemberFile {
     /// [`LookError::System`].
     pub fn read(&self, at: Sector, length_bytes: usize) -> Result<Vec<u8>, LookError> {
         let start = at.byte_offset();
-        let there = self.size_bytes.saturating_sub(start);
+        let there = self.facts.size_bytes.saturating_sub(start);
         let mut bytes = vec![0; length_bytes.min(usize::try_from(there).unwrap_or(usize::MAX))];
         self.file
             .read_exact_at(&mut bytes, start)
-            .map_err(|error| LookError::new(&self.path, error))?;
+            .map_err(|error| LookError::new(&self.facts.path, error))?;
         Ok(bytes)
     }
 
@@ -144,10 +149,10 @@ impl MemberFile {
     /// [`LookError::System`].
     pub fn superblocks(&self) -> Result<Vec<Found>, LookError> {
         let mut found = Vec::new();
-        for location in locations(self.size()) {
+        for location in locations(self.facts.size()) {
             let bytes = self.read(location.at, SUPERBLOCK_BYTES)?;
             if let Ok((superblock, fault)) = Superblock::inspect(location, &bytes) {
-                let fault = fault.or_else(|| superblock.check(self.size()).err());
+                let fault = fault.or_else(|| superblock.check(self.facts.size()).err());
                 found.push(Found { location, superblock, fault, bytes });
             }
         }
@@ -159,8 +164,8 @@ impl MemberFile {
     /// # Errors
     /// [`LookError::System`]; inside, as [`Search::finish`].
     pub fn superblock(&self) -> Result<Result<Superblock, SuperblockError>, LookError> {
-        let mut search = Search::new(self.size());
-        for location in locations(self.size()) {
+        let mut search = Search::new(self.facts.size());
+        for location in locations(self.facts.size()) {
             search.offer(location, &self.read(location.at, SUPERBLOCK_BYTES)?);
         }
         Ok(search.finish())

@@ -1,7 +1,7 @@
 //! Opens the array that files and block devices make up. All that can be refused by what the
 //! superblocks say is refused before a core is started or a device is opened for writing.
 
-use super::member_file::{LookError, MemberFile};
+use super::member_file::{FileFacts, LookError, MemberFile};
 use anyhow::{Result, bail};
 use backends::{
     Access, Cpus, Options, PageCache, RealDevice, RealMachine, RealPlatform, allowed_cpus,
@@ -44,8 +44,8 @@ pub struct Permission {
 
 /// What the members say, and how they come together.
 pub struct Survey {
-    /// The files, open for reading.
-    pub files: Vec<MemberFile>,
+    /// The files. They are not kept open: whoever opens one for writing wants to be the only one.
+    pub files: Vec<FileFacts>,
     /// The superblock of each, if it has one that may be used.
     pub superblocks: Vec<Option<Superblock>>,
     /// Who plays which role.
@@ -73,6 +73,7 @@ impl Survey {
             files.iter().map(candidate).collect::<Result<_, LookError>>()?;
         let assembly = assembly::assemble(&candidates, rules(permission))?;
         let superblocks = candidates.into_iter().map(|of| of.superblock.ok()).collect();
+        let files = files.iter().map(|file| file.facts().clone()).collect();
         Ok(Self { files, superblocks, assembly })
     }
 
@@ -107,7 +108,7 @@ impl Survey {
         let members = self.superblocks.iter().zip(&self.files).enumerate();
         let lies_in_blocks = members.filter(|(file, _)| self.uses(*file)).all(|(_, member)| {
             let (Some(superblock), file) = member else { return true };
-            let Some(block_bytes) = direct_block_bytes(file.path()) else { return false };
+            let Some(block_bytes) = direct_block_bytes(&file.path) else { return false };
             let block = u64::from(block_bytes) / SECTOR_BYTES;
             let used = match self.assembly.geometry.level.is_redundant() {
                 true => superblock.component_size.0,
@@ -115,7 +116,7 @@ impl Survey {
             };
             let places = [superblock.data_offset().0, superblock.new_data_offset().0];
             let lengths = [used, superblock.chunk.0, superblock.new_chunk.0, file.size().0];
-            let end_is_sector = file.size_bytes().is_multiple_of(SECTOR_BYTES);
+            let end_is_sector = file.size_bytes.is_multiple_of(SECTOR_BYTES);
             places.iter().chain(&lengths).all(|of| of.is_multiple_of(block)) && end_is_sector
         });
         if lies_in_blocks { PageCache::Bypassed } else { PageCache::Used }
@@ -134,7 +135,8 @@ fn data_disks(geometry: Geometry) -> u32 {
 }
 
 fn candidate(file: &MemberFile) -> Result<Candidate, LookError> {
-    Ok(Candidate { name: file.name(), size: file.size(), superblock: file.superblock()? })
+    let (name, size) = (file.facts().name(), file.facts().size());
+    Ok(Candidate { name, size, superblock: file.superblock()? })
 }
 
 fn rules(permission: &Permission) -> assembly::Options {
@@ -162,7 +164,7 @@ impl OpenArray {
                 true => Access::ReadWrite,
                 false => Access::ReadOnly,
             };
-            let opened = RealDevice::open_existing_with(file.path(), access, page_cache);
+            let opened = RealDevice::open_existing_with(&file.path, access, page_cache);
             devices.push(Arc::new(opened?));
         }
         let cores = (allowed_cpus()?.len() as u32).min(CORES_MAX);

@@ -1,6 +1,6 @@
 //! Sizes as mdadm prints them, and how large an array of equal members is.
 
-use raid::metadata::{Geometry, Level};
+use raid::metadata::{Geometry, assembly};
 use raid::units::Sectors;
 
 /// As mdadm prints a size beside its number: in binary and in decimal units, such as
@@ -23,19 +23,8 @@ pub fn in_two_units(size: Sectors) -> String {
 /// How much an array holds that uses `component_size` of each member; `None` for linear and RAID 0,
 /// which use all that each member has.
 pub fn array_size(geometry: Geometry, component_size: Sectors) -> Option<Sectors> {
-    let disks = u64::from(geometry.raid_disks);
-    let chunk = geometry.chunk.0.max(1);
-    let whole_chunks = component_size.0 / chunk * chunk;
-    let size = match geometry.level {
-        Level::Linear | Level::Raid0(_) => return None,
-        Level::Raid1 => Some(component_size.0),
-        Level::Raid4 | Level::Raid5(_) => whole_chunks.checked_mul(disks.saturating_sub(1)),
-        Level::Raid6(_) => whole_chunks.checked_mul(disks.saturating_sub(2)),
-        Level::Raid10(layout) => {
-            whole_chunks.checked_mul(disks).map(|all| all / u64::from(layout.copies()))
-        }
-    };
-    size.map(Sectors)
+    let redundant = geometry.level.is_redundant();
+    redundant.then(|| assembly::array_size(geometry, component_size, &[]))
 }
 
 #[cfg(test)]

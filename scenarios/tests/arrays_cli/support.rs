@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// The images that the engine's tests read.
 fn fixtures() -> PathBuf {
@@ -96,15 +96,16 @@ impl Bench {
         self.command(line).output().expect("the binary starts")
     }
 
+    /// Starts it with pipes at all of its ends.
+    pub(crate) fn start(&self, line: &str) -> Child {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("the binary starts")
+    }
+
     /// Runs with something on standard input.
     pub(crate) fn run_with(&self, line: &str, input: &[u8]) -> Output {
-        let mut child = self
-            .command(line)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let mut child = self.start(line);
         let mut pipe = child.stdin.take().expect("it is piped");
         std::thread::scope(|scope| {
             scope.spawn(move || {

@@ -5,7 +5,9 @@ use super::{Examination, place};
 use crate::arrays::member_file::{LookError, MemberFile};
 use raid::metadata::bad_blocks::BadBlocks;
 use raid::metadata::bitmap::{self, BitmapError, HEADER_BYTES, Header};
-use raid::metadata::superblock::{Details, Superblock};
+use raid::metadata::journal::{BLOCK_BYTES, End, Scanner};
+use raid::metadata::ppl;
+use raid::metadata::superblock::{Details, Features, Superblock};
 use raid::units::{Sector, Sectors};
 use serde::Serialize;
 
@@ -69,6 +71,10 @@ pub struct PplFacts {
     pub offset_sectors: i64,
     /// How long it is.
     pub size_sectors: u64,
+    /// Counts the headers of the array; `None` where no header can be read.
+    pub generation: Option<u64>,
+    /// The writes that the header that counts tells of.
+    pub entries: Option<u64>,
 }
 
 /// The write journal.
@@ -78,6 +84,10 @@ pub struct JournalFacts {
     pub tail_sector: u64,
     /// How much room the log has.
     pub size_sectors: u64,
+    /// Batches of writes in it.
+    pub batches: u64,
+    /// Of those, the blocks of data and parity.
+    pub payloads: u64,
 }
 
 impl Examination {
@@ -89,16 +99,56 @@ impl Examination {
     ) -> Result<(), LookError> {
         self.look_at_bitmap(file, superblock)?;
         self.look_at_bad_blocks(file, superblock)?;
-        let from_superblock =
-            |at: Sector| at.0.cast_signed().wrapping_sub(superblock.at.0.cast_signed());
-        self.ppl = superblock.ppl().map(|(at, size)| PplFacts {
-            offset_sectors: from_superblock(at),
+        self.look_at_ppl(file, superblock)?;
+        self.look_at_journal(file, superblock)
+    }
+
+    fn look_at_ppl(&mut self, file: &MemberFile, superblock: &Superblock) -> Result<(), LookError> {
+        let Some((at, size)) = superblock.ppl() else { return Ok(()) };
+        let log = file.read(at, size.bytes() as usize)?;
+        let signature = ppl::signature(superblock.memory_uuid());
+        let several = superblock.has(Features::MULTIPLE_PPLS);
+        let header = match ppl::newest(&log, signature, several) {
+            Ok(newest) => Some(newest.header),
+            Err(error) => {
+                self.problems.push(error.to_string());
+                None
+            }
+        };
+        self.ppl = Some(PplFacts {
+            offset_sectors: at.0.cast_signed().wrapping_sub(superblock.at.0.cast_signed()),
             size_sectors: size.0,
+            generation: header.as_ref().map(|of| of.generation),
+            entries: header.as_ref().map(|of| of.entries.len() as u64),
         });
-        self.journal = superblock.journal_tail().map(|tail| JournalFacts {
+        Ok(())
+    }
+
+    fn look_at_journal(
+        &mut self,
+        file: &MemberFile,
+        superblock: &Superblock,
+    ) -> Result<(), LookError> {
+        let Some(tail) = superblock.journal_tail() else { return Ok(()) };
+        let (data, size) = (superblock.data_offset(), superblock.data_size());
+        let mut facts = JournalFacts {
             tail_sector: tail.0,
-            size_sectors: superblock.data_size().0,
-        });
+            size_sectors: size.0,
+            batches: 0,
+            payloads: 0,
+        };
+        let mut scanner = Scanner::new(superblock.memory_uuid(), size, tail);
+        while let Some(at) = scanner.wants() {
+            let block = file.read(data + Sectors(at.0), BLOCK_BYTES)?;
+            if let Some(batch) = scanner.give(&block) {
+                facts.batches += 1;
+                facts.payloads += batch.payloads.len() as u64;
+            }
+        }
+        if let Some(end @ End::Tail { .. }) = scanner.end() {
+            self.problems.push(end.to_string());
+        }
+        self.journal = Some(facts);
         Ok(())
     }
 
@@ -109,7 +159,7 @@ impl Examination {
     ) -> Result<(), LookError> {
         let Some(at) = superblock.bitmap_at() else { return Ok(()) };
         let bytes = file.read(at, HEADER_BYTES)?;
-        let room = superblock.bitmap_room(file.size()).unwrap_or_default();
+        let room = superblock.bitmap_room(file.facts().size()).unwrap_or_default();
         let header = match Header::decode(&bytes, room) {
             Ok(header) => header,
             Err(error) => {

@@ -199,8 +199,8 @@ impl Examination {
     pub fn of(file: &MemberFile) -> Result<Self, LookError> {
         let mut found = file.superblocks()?;
         let mut examination = Self {
-            file: file.name(),
-            device_size_sectors: file.size().0,
+            file: file.facts().name(),
+            device_size_sectors: file.facts().size().0,
             superblock: None,
             others: Vec::new(),
             bitmap: None,
@@ -221,7 +221,7 @@ impl Examination {
         let Some(chosen) = chosen else { return Ok(examination) };
         let chosen = found.remove(chosen);
         examination.others = found.iter().map(other).collect();
-        examination.superblock = Some(facts(&chosen, file.size()));
+        examination.superblock = Some(facts(&chosen, file.facts().size()));
         examination.look_beside(file, &chosen.superblock)?;
         Ok(examination)
     }

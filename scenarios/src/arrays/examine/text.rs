@@ -2,7 +2,9 @@
 //! that people and scripts find their way. What mdadm tells by other options (`--examine-bitmap`,
 //! `--examine-badblocks`) follows below.
 
-use super::{BitmapFacts, DeviceRow, Examination, SuperblockFacts, Unused, time_words};
+use super::{
+    BitmapFacts, DeviceRow, Examination, PplFacts, SuperblockFacts, Unused, time_words,
+};
 use crate::arrays::sizes::in_two_units;
 use raid::metadata::Time;
 use raid::metadata::superblock::{Descriptor, MAGIC};
@@ -30,10 +32,18 @@ pub fn render(examination: &Examination) -> String {
             lines.line(format_args!("{at:>20} for {length} sectors"));
         }
     }
+    if let Some(PplFacts { generation: Some(generation), entries: Some(entries), .. }) =
+        &examination.ppl
+    {
+        lines.blank();
+        lines.field("PPL Header", format_args!("generation {generation}, {entries} entries"));
+    }
     if let Some(journal) = &examination.journal {
         let (tail, size) = (journal.tail_sector, journal.size_sectors);
+        let (batches, payloads) = (journal.batches, journal.payloads);
         lines.blank();
-        lines.field("Journal", format_args!("log begins at sector {tail} of {size}"));
+        lines.field("Journal Log", format_args!("begins at sector {tail} of {size}"));
+        lines.field("Journal Holds", format_args!("{batches} batches, {payloads} payloads"));
     }
     for other in &examination.others {
         let state = other.problem.as_deref().unwrap_or("older, does not count");
@@ -112,9 +122,10 @@ fn version_1(lines: &mut Lines, examination: &Examination, of: &SuperblockFacts)
     lines.blank();
     layout_and_chunk(lines, of);
     lines.blank();
-    lines.field("Device Role", format_args!("{}", role_words(&of.role)));
+    // These two stand a column further left than all others, as mdadm has them.
+    lines.line(format_args!("   Device Role : {}", role_words(&of.role)));
     let legend = "('A' == active, '.' == missing, 'R' == replacing)";
-    lines.field("Array State", format_args!("{} {legend}", of.array_state));
+    lines.line(format_args!("   Array State : {} {legend}", of.array_state));
 }
 
 fn sizes_1(lines: &mut Lines, of: &SuperblockFacts) {
