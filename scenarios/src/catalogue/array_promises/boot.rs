@@ -42,8 +42,8 @@ pub(super) struct Progress {
     pub(super) violation: Option<String>,
     /// Drives that were taken away.
     pub(super) gone: Vec<bool>,
-    stopping: bool,
-    under_way: u32,
+    pub(super) stopping: bool,
+    pub(super) under_way: u32,
 }
 
 /// What a boot is to do.
@@ -91,6 +91,7 @@ impl Boards {
             Err(_) if self.errors_allowed => return,
             Err(error) => return self.violated(format!("no array: {error}")),
         };
+        // Until here the power may fail in the middle of making it, and nothing is promised.
         self.oracle
             .lock()
             .expect("a failed assertion ends the run")

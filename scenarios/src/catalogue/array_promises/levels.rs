@@ -67,7 +67,7 @@ impl Family {
     pub(super) fn level(&self, members: u32, random: &mut ChaCha8Rng) -> Level {
         match self.level {
             Choice::Fixed(level) => level,
-            Choice::Near => raid10_level(random.random_range(1..=members.min(3)) as u8, 1, false),
+            Choice::Near => raid10_level(random.random_range(2..=members.min(3)) as u8, 1, false),
             Choice::Far => raid10_level(near_beside_far(members, random), 2, false),
             Choice::Offset => raid10_level(near_beside_far(members, random), 2, true),
         }

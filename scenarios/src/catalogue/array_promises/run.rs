@@ -74,7 +74,7 @@ impl<'a> Life<'a> {
         };
         let errand = Errand {
             devices,
-            make: (index == 0).then(|| self.new_array()),
+            make: (!self.is_made()).then(|| self.new_array()),
             plan: plan.cloned(),
             writers: (0..self.case.writers).map(|writer| world.random(writer)).collect(),
         };
@@ -100,6 +100,11 @@ impl<'a> Life<'a> {
         }
         self.gone.clone_from(&boards.progress().gone);
         report
+    }
+
+    /// Whether the array was made and opened once.
+    fn is_made(&self) -> bool {
+        self.oracle.lock().expect("nobody panicked").is_some()
     }
 
     /// The drives, those that are gone without their plugs in.
