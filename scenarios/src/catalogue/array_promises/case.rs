@@ -90,7 +90,11 @@ impl Case {
         let redundant = tolerance > 0;
         let spares = if redundant { random.random_range(0..3) } else { 0 };
         let size = random.random_range(DATA_SECTORS) + chunk.0 + METADATA_SECTORS;
-        let even = random.random_range(0..2) == 0;
+        let versions = [Version::V0_90, Version::V1_0, Version::V1_1, Version::V1_2];
+        let version = versions[random.random_range(0..versions.len())];
+        // Version 0.90 cannot say how a RAID 0 of several zones is dealt out.
+        let one_zone = version == Version::V0_90 && matches!(level, Level::Raid0(_));
+        let even = one_zone || random.random_range(0..2) == 0;
         let device_sizes = (0..members + spares)
             .map(|_| Sectors(if even { size } else { size + random.random_range(0..64) }))
             .collect();
@@ -104,8 +108,6 @@ impl Case {
             let sound = boots.iter().all(|boot| boot.faults.is_empty());
             boots.push(Boot::draw(level.has_parity(), sound, &victims, size, random));
         }
-        let versions = [Version::V0_90, Version::V1_0, Version::V1_1, Version::V1_2];
-        let version = versions[random.random_range(0..versions.len())];
         let has_chunk = !matches!(level, Level::Linear | Level::Raid1);
         let chunk = if has_chunk { chunk } else { Sectors(0) };
         Self {
