@@ -7,7 +7,7 @@
 use super::levels::{self, Family};
 use raid::metadata::Version;
 use raid::metadata::geometry::{Geometry, Level};
-use raid::units::Sectors;
+use raid::units::{SECTOR_BYTES, Sectors};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
@@ -95,8 +95,11 @@ impl Case {
         // Version 0.90 cannot say how a RAID 0 of several zones is dealt out.
         let one_zone = version == Version::V0_90 && matches!(level, Level::Raid0(_));
         let even = one_zone || random.random_range(0..2) == 0;
+        let block_bytes = if random.random_range(0..4) == 0 { 4096 } else { 512 };
+        let block = u64::from(block_bytes) / SECTOR_BYTES;
         let device_sizes = (0..members + spares)
-            .map(|_| Sectors(if even { size } else { size + random.random_range(0..64) }))
+            .map(|_| if even { size } else { size + random.random_range(0..64) })
+            .map(|size: u64| Sectors(size.next_multiple_of(block)))
             .collect();
         let budget = match random.random_range(0..4) {
             0 => Budget::Beyond,
@@ -116,7 +119,7 @@ impl Case {
             bitmap: redundant && random.random_range(0..2) == 0,
             bad_block_log: version != Version::V0_90 && random.random_range(0..2) == 0,
             device_sizes,
-            block_bytes: if random.random_range(0..4) == 0 { 4096 } else { 512 },
+            block_bytes,
             writers: random.random_range(1..4),
             budget,
             boots,
