@@ -12,8 +12,8 @@ use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io;
 
-/// The array's bitmap, if it has one; all of it marked if no copy is up to date. With `force`, a
-/// copy that is damaged counts as none.
+/// The array's bitmap, if it has one; all of it marked if no copy is up to date. If all copies are
+/// damaged or cannot be read, that is an error, or no bitmap with `force`.
 pub(super) async fn read_bitmap<P: Platform>(
     cpu: &P::Cpu,
     scanned: &Scanned<P>,
@@ -25,8 +25,7 @@ pub(super) async fn read_bitmap<P: Platform>(
     }
     let (mut merged, mut any, mut damage) = (None::<Bitmap>, None, None);
     for index in assembly.slots.iter().flat_map(|slot| slot.original) {
-        let device = scanned.devices[index].name().to_owned();
-        match read_one(cpu, scanned, index).await? {
+        match read_one(cpu, scanned, index).await {
             // What a member without all of the data marks is what the others mark.
             Ok(_) if scanned.superblock(index).recovery_offset().is_some() => {}
             Ok(bitmap) if bitmap.header.is_current(assembly.events) => {
@@ -36,7 +35,8 @@ pub(super) async fn read_bitmap<P: Platform>(
                 });
             }
             Ok(bitmap) => any = any.or(Some(bitmap)),
-            Err(cause) => damage = damage.or(Some(OpenError::Bitmap { device, cause })),
+            // Each copy has everything that was marked before its data went out.
+            Err(error) => damage = damage.or(Some(error)),
         }
     }
     match (merged, any, damage) {
@@ -57,11 +57,12 @@ async fn read_one<P: Platform>(
     cpu: &P::Cpu,
     scanned: &Scanned<P>,
     index: usize,
-) -> Result<Result<Bitmap, BitmapError>, OpenError> {
+) -> Result<Bitmap, OpenError> {
     let (superblock, device) = (scanned.superblock(index), &scanned.devices[index]);
+    let damaged = |cause| OpenError::Bitmap { device: device.name().to_owned(), cause };
     let places = superblock.bitmap_at().zip(superblock.bitmap_room(device.size()));
     let Some((at, room)) = places else {
-        return Ok(Err(BitmapError::CutShort { needed_bytes: 256, found_bytes: 0 }));
+        return Err(damaged(BitmapError::CutShort { needed_bytes: 256, found_bytes: 0 }));
     };
     let read = sector_io::read::<P>(cpu, device, Extent { at, length: room }).await;
     let bytes = read.map_err(|cause| OpenError::Unreadable {
@@ -69,10 +70,9 @@ async fn read_one<P: Platform>(
         what: "write-intent bitmap",
         cause,
     })?;
-    Ok(Bitmap::decode(&bytes, room).and_then(|bitmap| {
-        bitmap.check_belongs_to(superblock.memory_uuid())?;
-        Ok(bitmap)
-    }))
+    let bitmap = Bitmap::decode(&bytes, room).map_err(damaged)?;
+    bitmap.check_belongs_to(superblock.memory_uuid()).map_err(damaged)?;
+    Ok(bitmap)
 }
 
 /// What either marks; two of different shapes mark all.

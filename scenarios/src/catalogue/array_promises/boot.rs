@@ -1,18 +1,19 @@
-//! One start of the machine, seen from inside: recover, let writers, a job and faults loose, stop.
-//!
-//! Whatever is acknowledged is told to the oracle only after the failed members were noted, as a real
-//! array notes them in its superblocks first.
+//! One start of the machine, seen from inside: assemble, recover, let writers, a job and faults
+//! loose, stop.
 
 use super::case::{Boot, Fault, Job};
 use super::oracle::Oracle;
+use raid::assemble::{AssembleOptions, MakeError, OpenError, assemble, make};
 use raid::buffer::Buffer;
 use raid::device::Durability;
+use raid::metadata::assembly;
+use raid::metadata::create::NewArray;
 use raid::platform::{Cpu, Label, Platform};
 use raid::units::{CpuId, SECTOR_BYTES, Sector, Sectors};
-use raid::{Array, ArrayError, MemberState, RecoverOptions, ResyncOptions};
+use raid::{Array, ArrayError, RecoverOptions, ResyncOptions};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
-use sim::device::{DrivePlug, Media};
+use sim::device::{DrivePlug, Media, SimDevice};
 use sim::{SimCpu, SimPlatform};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -23,11 +24,11 @@ const PAUSE_NS_MAX: u64 = 40_000;
 /// How often somebody looks whether the others have ended.
 const LOOK_NS: u64 = 5_000;
 
-/// What the tasks of one boot share.
+/// What outlives the tasks of a boot.
 #[derive(Clone)]
-pub(super) struct Run {
-    pub(super) array: Arc<Array<SimPlatform>>,
-    pub(super) oracle: Arc<Mutex<Oracle>>,
+pub(super) struct Boards {
+    /// There once the array was made.
+    pub(super) oracle: Arc<Mutex<Option<Oracle>>>,
     pub(super) progress: Arc<Mutex<Progress>>,
     pub(super) media: Vec<Media>,
     pub(super) plugs: Vec<DrivePlug>,
@@ -36,10 +37,9 @@ pub(super) struct Run {
 }
 
 /// How far a boot has come.
+#[derive(Default)]
 pub(super) struct Progress {
     pub(super) violation: Option<String>,
-    /// Members that are known to have failed.
-    pub(super) failed: Vec<bool>,
     /// Drives that were taken away.
     pub(super) gone: Vec<bool>,
     pub(super) stopping: bool,
@@ -48,29 +48,78 @@ pub(super) struct Progress {
 
 /// What a boot is to do.
 pub(super) struct Errand {
-    /// Whether the array was not stopped in order.
-    pub(super) unclean: bool,
-    /// Whether members are to be filled.
-    pub(super) recover: bool,
+    pub(super) devices: Vec<Arc<SimDevice>>,
+    /// The array to make first.
+    pub(super) make: Option<NewArray>,
     /// What happens after the recovery; nothing if there is none.
     pub(super) plan: Option<Boot>,
     /// One stream for each writer.
     pub(super) writers: Vec<ChaCha8Rng>,
 }
 
-impl Run {
+/// Why a boot has no array.
+#[derive(Debug, thiserror::Error)]
+enum NoArray {
+    #[error(transparent)]
+    Make(#[from] MakeError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// What the tasks of one boot share.
+#[derive(Clone)]
+struct Run {
+    array: Arc<Array<SimPlatform>>,
+    boards: Boards,
+}
+
+impl Boards {
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().expect("a failed assertion ends the run")
     }
 
-    fn oracle(&self) -> MutexGuard<'_, Oracle> {
-        self.oracle.lock().expect("a failed assertion ends the run")
-    }
-
     /// The first violation counts.
     fn violated(&self, why: String) {
-        let violation = &mut self.progress().violation;
-        violation.get_or_insert(why);
+        self.progress().violation.get_or_insert(why);
+    }
+
+    /// From the start of the machine to its orderly end.
+    pub(super) async fn boot(self, cpu: SimCpu, errand: Errand) {
+        let Errand { devices, make, plan, writers } = errand;
+        let array = match open(&cpu, devices, make).await {
+            Ok(array) => array,
+            Err(_) if self.errors_allowed => return,
+            Err(error) => return self.violated(format!("no array: {error}")),
+        };
+        // Until here the power may fail in the middle of making it, and nothing is promised.
+        self.oracle
+            .lock()
+            .expect("a failed assertion ends the run")
+            .get_or_insert_with(|| Oracle::new(array.capacity()));
+        Run { array, boards: self }.main(cpu, plan, writers).await;
+    }
+}
+
+/// Makes the array if it is to be made, and assembles it as far as that goes.
+async fn open(
+    cpu: &SimCpu,
+    devices: Vec<Arc<SimDevice>>,
+    new: Option<NewArray>,
+) -> Result<Arc<Array<SimPlatform>>, NoArray> {
+    if let Some(new) = new {
+        make::<SimPlatform>(cpu, &devices, &new).await?;
+    }
+    let rules = assembly::Options { degraded: true, ..assembly::Options::default() };
+    let options =
+        AssembleOptions { rules, writable: true, take_spares: true, ..AssembleOptions::default() };
+    let assembled = assemble::<SimPlatform>(cpu, devices, options).await?;
+    Ok(assembled.array().expect("it is in no reshape").clone())
+}
+
+impl Run {
+    fn with_oracle<R>(&self, ask: impl FnOnce(&mut Oracle) -> R) -> R {
+        let mut oracle = self.boards.oracle.lock().expect("a failed assertion ends the run");
+        ask(oracle.as_mut().expect("it is there since the array was made"))
     }
 
     /// Takes note of an error: a violation, unless errors are allowed.
@@ -78,46 +127,37 @@ impl Run {
         match result {
             Ok(value) => Some(value),
             Err(error) => {
-                if !self.errors_allowed {
-                    self.violated(format!("{what}: {error}"));
+                if !self.boards.errors_allowed {
+                    self.boards.violated(format!("{what}: {error}"));
                 }
                 None
             }
         }
     }
 
-    /// From the start of the machine to its orderly end.
-    pub(super) async fn main(self, cpu: SimCpu, errand: Errand) {
-        if errand.unclean {
-            self.array.distrust_copies(&cpu).await;
+    async fn main(self, cpu: SimCpu, plan: Option<Boot>, writers: Vec<ChaCha8Rng>) {
+        self.read_all(&cpu).await;
+        let resynced = self.array.resync_what_may_differ(&cpu, ResyncOptions::default()).await;
+        if self.failed("resync", resynced).is_some() {
+            self.with_oracle(Oracle::settle);
         }
         self.read_all(&cpu).await;
-        if errand.unclean {
-            let resynced = self.array.resync(&cpu, ResyncOptions::default()).await;
-            if self.failed("resync", resynced).is_some() {
-                self.oracle().settle();
-            }
-            self.read_all(&cpu).await;
-        }
-        if errand.recover {
-            let recovered = self.array.recover(&cpu, RecoverOptions::default()).await;
-            if let Some(report) = self.failed("recovery", recovered) {
-                for member in report.recovered {
-                    self.progress().failed[member.0 as usize] = false;
-                }
-            }
-            self.note_failed(&cpu).await;
-        }
-        if let Some(plan) = errand.plan {
+        let rebuilt = self.array.rebuild(&cpu, RecoverOptions::default()).await;
+        self.failed("recovery", rebuilt);
+        if let Some(plan) = plan {
             let up_ns = plan.up_ns;
-            self.let_loose(&cpu, plan, errand.writers);
+            self.let_loose(&cpu, plan, writers);
             cpu.sleep_ns(up_ns).await;
-            self.progress().stopping = true;
-            while self.progress().under_way > 0 {
+            self.boards.progress().stopping = true;
+            while self.boards.progress().under_way > 0 {
                 cpu.sleep_ns(LOOK_NS).await;
             }
         }
-        self.flush(&cpu).await;
+        let acknowledged = self.with_oracle(|oracle| oracle.acknowledged());
+        let stopped = self.array.stop(&cpu).await;
+        if self.failed("stop", stopped).is_some() {
+            self.with_oracle(|oracle| oracle.flushed(&acknowledged));
+        }
         self.read_all(&cpu).await;
         self.check(&cpu).await;
     }
@@ -126,23 +166,23 @@ impl Run {
         let cpus = cpu.platform().topology().cpu_count();
         let count = writers.len() as u64;
         for (index, random) in (0..).zip(writers) {
-            self.progress().under_way += 1;
+            self.boards.progress().under_way += 1;
             let run = self.clone();
             let label = Label::indexed("writer", index);
             cpu.platform().spawn_on(CpuId(index % cpus), label, move |cpu| async move {
                 run.write(&cpu, u64::from(index), count, random).await;
-                run.progress().under_way -= 1;
+                run.boards.progress().under_way -= 1;
             });
         }
         if let Some((at_ns, job)) = plan.job {
-            self.progress().under_way += 1;
+            self.boards.progress().under_way += 1;
             let run = self.clone();
             cpu.spawn(Label::new("job"), {
                 let cpu = cpu.clone();
                 async move {
                     cpu.sleep_ns(at_ns).await;
                     run.work(&cpu, job).await;
-                    run.progress().under_way -= 1;
+                    run.boards.progress().under_way -= 1;
                 }
             });
         }
@@ -160,14 +200,14 @@ impl Run {
     fn inject(&self, fault: &Fault) {
         match *fault {
             Fault::Gone { member } => {
-                self.plugs[member as usize].pull();
-                self.progress().gone[member as usize] = true;
+                self.boards.plugs[member as usize].pull();
+                self.boards.progress().gone[member as usize] = true;
             }
             Fault::Spoiled { member, at, length } => {
-                self.media[member as usize].spoil(Sector(at), Sectors(length));
+                self.boards.media[member as usize].spoil(Sector(at), Sectors(length));
             }
             Fault::WornOut { member, at, length } => {
-                self.media[member as usize].wear_out(Sector(at), Sectors(length));
+                self.boards.media[member as usize].wear_out(Sector(at), Sectors(length));
             }
         }
     }
@@ -177,6 +217,10 @@ impl Run {
             Job::Resync => {
                 let done = self.array.resync(cpu, ResyncOptions::default()).await;
                 self.failed("resync", done);
+            }
+            Job::Housekeeping => {
+                let done = self.array.housekeeping(cpu).await;
+                self.failed("housekeeping", done);
             }
             Job::Check => {
                 let done = self.array.check(cpu, ResyncOptions::default()).await;
@@ -189,7 +233,7 @@ impl Run {
     async fn write(&self, cpu: &SimCpu, writer: u64, writers: u64, mut random: ChaCha8Rng) {
         let block = u64::from(self.array.logical_block_bytes()) / SECTOR_BYTES;
         let blocks_each = self.array.capacity().0 / block / writers;
-        while blocks_each > 0 && !self.progress().stopping {
+        while blocks_each > 0 && !self.boards.progress().stopping {
             let offset = random.random_range(0..blocks_each);
             let length_max = (REQUEST_SECTORS_MAX / block).min(blocks_each - offset);
             let length = Sectors(random.random_range(1..=length_max) * block);
@@ -205,21 +249,19 @@ impl Run {
     }
 
     async fn write_once(&self, cpu: &SimCpu, at: Sector, length: Sectors, durability: Durability) {
-        let (version, bytes) = self.oracle().submitted(at, length);
+        let (version, bytes) = self.with_oracle(|oracle| oracle.submitted(at, length));
         let data = Buffer::copy_of(&bytes).into_shared();
         let written = self.array.write(cpu, at, data, durability).await;
-        self.note_failed(cpu).await;
         if self.failed("write", written).is_some() {
-            self.oracle().written(at, length, version, durability);
+            self.with_oracle(|oracle| oracle.written(at, length, version, durability));
         }
     }
 
     async fn flush(&self, cpu: &SimCpu) {
-        let acknowledged = self.oracle().acknowledged();
+        let acknowledged = self.with_oracle(|oracle| oracle.acknowledged());
         let flushed = self.array.flush(cpu).await;
-        self.note_failed(cpu).await;
         if self.failed("flush", flushed).is_some() {
-            self.oracle().flushed(&acknowledged);
+            self.with_oracle(|oracle| oracle.flushed(&acknowledged));
         }
     }
 
@@ -228,10 +270,10 @@ impl Run {
         if self.failed("read", done.result).is_some() {
             // What copies of a sector differ in since a power cut may change if the one that was read
             // fails before they were made to agree.
-            let stays = !self.errors_allowed;
-            let found = self.oracle().read(at, &done.buffer, stays);
+            let stays = !self.boards.errors_allowed;
+            let found = self.with_oracle(|oracle| oracle.read(at, &done.buffer, stays));
             if let Err(why) = found {
-                self.violated(why);
+                self.boards.violated(why);
             }
         }
     }
@@ -251,16 +293,9 @@ impl Run {
         let checked = self.array.check(cpu, ResyncOptions::default()).await;
         if let Some(report) = self.failed("check", checked)
             && report.mismatches.0 > 0
-            && !self.errors_allowed
+            && !self.boards.errors_allowed
         {
-            self.violated(format!("{} sectors of redundancy disagree", report.mismatches));
-        }
-    }
-
-    async fn note_failed(&self, cpu: &SimCpu) {
-        let states = self.array.member_states(cpu).await;
-        for (failed, state) in self.progress().failed.iter_mut().zip(states) {
-            *failed |= state == MemberState::Failed;
+            self.boards.violated(format!("{} sectors of redundancy disagree", report.mismatches));
         }
     }
 }

@@ -5,25 +5,29 @@
 //! answer with errors, but never with wrong data.
 
 use super::levels::{self, Family};
-use raid::Level;
-use raid::units::Sectors;
+use raid::metadata::Version;
+use raid::metadata::geometry::{Geometry, Level};
+use raid::units::{SECTOR_BYTES, Sectors};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
 
 /// How long a machine stays up, on the simulated clock.
 const BOOT_NS: std::ops::Range<u64> = 200_000..3_000_000;
-/// Sectors of a member: some stripes, and some sectors that fill none.
-const MEMBER_SECTORS: std::ops::Range<u64> = 48..160;
+/// Sectors of a member's data: some stripes, and some sectors that fill none.
+const DATA_SECTORS: std::ops::Range<u64> = 48..160;
+/// Sectors that a device has beside: room for the metadata of any version.
+const METADATA_SECTORS: u64 = 256;
 
 /// One array and its life.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    pub(super) level: Level,
-    pub(super) chunk: Sectors,
-    pub(super) member_sizes: Vec<Sectors>,
-    /// Whether it can lose a member.
-    pub(super) redundant: bool,
+    pub(super) geometry: Geometry,
+    pub(super) version: Version,
+    pub(super) bitmap: bool,
+    pub(super) bad_block_log: bool,
+    /// The members' devices, then the spares'.
+    pub(super) device_sizes: Vec<Sectors>,
     pub(super) block_bytes: u32,
     pub(super) writers: u32,
     pub(super) budget: Budget,
@@ -62,9 +66,9 @@ pub(super) enum End {
 pub(super) enum Fault {
     /// It is gone for good.
     Gone { member: u32 },
-    /// Sectors cannot be read until they are written.
+    /// Sectors of its device cannot be read until they are written.
     Spoiled { member: u32, at: u64, length: u64 },
-    /// Sectors refuse writes.
+    /// Sectors of its device refuse writes.
     WornOut { member: u32, at: u64, length: u64 },
 }
 
@@ -73,6 +77,7 @@ pub(super) enum Fault {
 pub(super) enum Job {
     Resync,
     Check,
+    Housekeeping,
 }
 
 impl Case {
@@ -81,28 +86,40 @@ impl Case {
         let members = random.random_range(family.members.clone());
         let level = family.level(members, random);
         let chunk = Sectors(8 << random.random_range(0..3));
-        let size = random.random_range(MEMBER_SECTORS) + chunk.0;
-        let even = random.random_range(0..2) == 0;
-        let member_sizes = (0..members)
-            .map(|_| Sectors(if even { size } else { size + random.random_range(0..64) }))
+        let tolerance = levels::tolerance(level, members);
+        let redundant = tolerance > 0;
+        let spares = if redundant { random.random_range(0..3) } else { 0 };
+        let size = random.random_range(DATA_SECTORS) + chunk.0 + METADATA_SECTORS;
+        let versions = [Version::V0_90, Version::V1_0, Version::V1_1, Version::V1_2];
+        let version = versions[random.random_range(0..versions.len())];
+        // Version 0.90 cannot say how a RAID 0 of several zones is dealt out.
+        let one_zone = version == Version::V0_90 && matches!(level, Level::Raid0(_));
+        let even = one_zone || random.random_range(0..2) == 0;
+        let block_bytes = if random.random_range(0..4) == 0 { 4096 } else { 512 };
+        let block = u64::from(block_bytes) / SECTOR_BYTES;
+        let device_sizes = (0..members + spares)
+            .map(|_| if even { size } else { size + random.random_range(0..64) })
+            .map(|size: u64| Sectors(size.next_multiple_of(block)))
             .collect();
         let budget = match random.random_range(0..4) {
             0 => Budget::Beyond,
             _ => Budget::Within,
         };
-        let tolerance = levels::tolerance(level, members);
         let victims = victims(members, tolerance, budget, random);
         let mut boots: Vec<Boot> = Vec::new();
         for _ in 0..random.random_range(1..4) {
             let sound = boots.iter().all(|boot| boot.faults.is_empty());
-            boots.push(Boot::draw(levels::has_parity(level), sound, &victims, size, random));
+            boots.push(Boot::draw(level.has_parity(), sound, &victims, size, random));
         }
+        let has_chunk = !matches!(level, Level::Linear | Level::Raid1);
+        let chunk = if has_chunk { chunk } else { Sectors(0) };
         Self {
-            level,
-            chunk,
-            member_sizes,
-            redundant: tolerance > 0,
-            block_bytes: if random.random_range(0..4) == 0 { 4096 } else { 512 },
+            geometry: Geometry { level, chunk, raid_disks: members },
+            version,
+            bitmap: redundant && random.random_range(0..2) == 0,
+            bad_block_log: version != Version::V0_90 && random.random_range(0..2) == 0,
+            device_sizes,
+            block_bytes,
             writers: random.random_range(1..4),
             budget,
             boots,
@@ -128,7 +145,7 @@ impl Boot {
         // there a power cut after a fault is beyond what can be promised.
         let cut_is_fair = !parity || (sound && faults.is_empty());
         let cut = cut_is_fair && random.random_range(0..3) > 0;
-        let jobs = [None, Some(Job::Resync), Some(Job::Check)];
+        let jobs = [None, Some(Job::Resync), Some(Job::Check), Some(Job::Housekeeping)];
         let job = jobs[random.random_range(0..jobs.len())];
         Self {
             up_ns,

@@ -1,7 +1,6 @@
 //! The kinds of arrays that keep promises, each a variant of the scenario.
 
-use raid::Level;
-use raid::levels::{FarPlacement, Raid0Layout, Raid5Layout, Raid6Layout, Raid10Layout};
+use raid::metadata::geometry::{Level, Raid0Layout, Raid5Layout, Raid6Layout, Raid10Layout};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
@@ -22,7 +21,9 @@ enum Choice {
     /// How many copies.
     Near,
     /// How many near copies; two far ones.
-    Far(FarPlacement),
+    Far,
+    /// As far, in the rows that follow.
+    Offset,
 }
 
 /// All of them.
@@ -36,8 +37,8 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     fixed("raid1", "the same on every member", 2..5, Level::Raid1),
     raid10("raid10-near", "copies side by side", Choice::Near),
-    raid10("raid10-far", "copies in sections further down", Choice::Far(FarPlacement::Far)),
-    raid10("raid10-offset", "copies in the rows that follow", Choice::Far(FarPlacement::Offset)),
+    raid10("raid10-far", "copies in sections further down", Choice::Far),
+    raid10("raid10-offset", "copies in the rows that follow", Choice::Offset),
     fixed("raid4", "parity on the last member", 3..7, Level::Raid4),
     raid5("raid5-la", "left-asymmetric", Raid5Layout::LeftAsymmetric),
     raid5("raid5-ra", "right-asymmetric", Raid5Layout::RightAsymmetric),
@@ -66,36 +67,31 @@ impl Family {
     pub(super) fn level(&self, members: u32, random: &mut ChaCha8Rng) -> Level {
         match self.level {
             Choice::Fixed(level) => level,
-            Choice::Near => Level::raid10_near(random.random_range(1..=members.min(3))),
-            Choice::Far(placement) => {
-                let far_copies = 2;
-                // Copies side by side that wrap around the last member would meet far copies.
-                let near_copies = if members >= 4 && members.is_multiple_of(2) {
-                    random.random_range(1..=2)
-                } else {
-                    1
-                };
-                let layout = Raid10Layout { near_copies, far_copies, placement, far_sets: false };
-                Level::Raid10 { layout }
-            }
+            Choice::Near => raid10_level(random.random_range(2..=members.min(3)) as u8, 1, false),
+            Choice::Far => raid10_level(near_beside_far(members, random), 2, false),
+            Choice::Offset => raid10_level(near_beside_far(members, random), 2, true),
         }
     }
+}
+
+const fn raid10_level(near: u8, far: u8, offset: bool) -> Level {
+    Level::Raid10(Raid10Layout { near, far, offset, far_sets: false })
+}
+
+/// Copies side by side that wrap around the last member would meet far copies.
+fn near_beside_far(members: u32, random: &mut ChaCha8Rng) -> u8 {
+    if members >= 4 && members.is_multiple_of(2) { random.random_range(1..=2) } else { 1 }
 }
 
 /// How many members it can lose, whichever they are.
 pub(super) fn tolerance(level: Level, members: u32) -> u32 {
     match level {
-        Level::Linear | Level::Raid0 { .. } => 0,
+        Level::Linear | Level::Raid0(_) => 0,
         Level::Raid1 => members - 1,
-        Level::Raid10 { layout } => layout.near_copies * layout.far_copies - 1,
-        Level::Raid4 | Level::Raid5 { .. } => 1,
-        Level::Raid6 { .. } => 2,
+        Level::Raid10(layout) => u32::from(layout.near) * u32::from(layout.far) - 1,
+        Level::Raid4 | Level::Raid5(_) => 1,
+        Level::Raid6(_) => 2,
     }
-}
-
-/// Whether redundancy is parity, which may be stale after a power cut.
-pub(super) fn has_parity(level: Level) -> bool {
-    matches!(level, Level::Raid4 | Level::Raid5 { .. } | Level::Raid6 { .. })
 }
 
 const fn fixed(
@@ -108,7 +104,7 @@ const fn fixed(
 }
 
 const fn raid0(name: &'static str, about: &'static str, layout: Raid0Layout) -> Family {
-    fixed(name, about, 1..6, Level::Raid0 { layout })
+    fixed(name, about, 1..6, Level::Raid0(layout))
 }
 
 const fn raid10(name: &'static str, about: &'static str, level: Choice) -> Family {
@@ -116,11 +112,11 @@ const fn raid10(name: &'static str, about: &'static str, level: Choice) -> Famil
 }
 
 const fn raid5(name: &'static str, about: &'static str, layout: Raid5Layout) -> Family {
-    fixed(name, about, 3..7, Level::Raid5 { layout })
+    fixed(name, about, 3..7, Level::Raid5(layout))
 }
 
 const fn raid6(name: &'static str, about: &'static str, layout: Raid6Layout) -> Family {
-    fixed(name, about, 4..8, Level::Raid6 { layout })
+    fixed(name, about, 4..8, Level::Raid6(layout))
 }
 
 const fn rotating(name: &'static str, about: &'static str, layout: Raid5Layout) -> Family {

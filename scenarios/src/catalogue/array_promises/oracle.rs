@@ -84,6 +84,8 @@ impl Oracle {
     pub(super) fn cut(&mut self) {
         for promise in &mut self.sectors {
             promise.now = promise.after_cut.clone();
+            // Newer ones were acknowledged, but may be gone.
+            promise.acknowledged = *promise.now.first().expect("a sector holds something");
         }
     }
 

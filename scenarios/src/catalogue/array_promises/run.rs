@@ -1,47 +1,41 @@
 //! Runs one case: a machine that starts, ends and starts again, with drives and an oracle that
 //! outlive it.
 
-use super::boot::{Errand, Progress, Run};
+use super::boot::{Boards, Errand, Progress};
 use super::case::{Boot, Budget, Case, End};
 use super::oracle::Oracle;
 use crate::catalogue::{RunReport, Setup};
+use raid::metadata::create::{NewArray, NewConsistency, NewMember};
+use raid::metadata::{Time, Uuid, Version};
 use raid::platform::{Label, Platform};
 use raid::units::{CpuId, Sector};
-use raid::{Array, ArrayOptions, CreateError, MemberDevice, MemberOptions, Tuning};
-use sim::device::{DrivePlug, Media};
+use sim::device::{DrivePlug, Media, SimDevice};
 use sim::machine::DriveModel;
-use sim::{Options, Outcome, Perturbation, SimPlatform, Simulation};
+use sim::{Options, Outcome, Perturbation, Simulation};
 use std::sync::{Arc, Mutex};
 
 /// Now and then a core is held up, as by an interrupt.
 const HOLD_UPS: Perturbation = Perturbation::Delays { steps_of_1000: 20, delay_ns_max: 20_000 };
 /// More than any boot needs to recover, to run and to stop.
 const BOOT_LIMIT_NS: u64 = 2_000_000_000;
-/// The main task's core.
-const FIRST_CPU: CpuId = CpuId(0);
+/// Where the data of a member starts, if its superblock does not lie at the end.
+const DATA_OFFSET: Sector = Sector(128);
 
 /// What outlives each boot.
 pub(super) struct Life<'a> {
     setup: &'a Setup<'a>,
     case: &'a Case,
     media: Vec<Media>,
-    /// Members that failed: what superblocks would know.
-    failed: Vec<bool>,
     /// Drives that are gone for good.
     gone: Vec<bool>,
-    /// Whether the last boot ended in a power cut.
-    unclean: bool,
-    oracle: Option<Arc<Mutex<Oracle>>>,
+    oracle: Arc<Mutex<Option<Oracle>>>,
 }
-
-type Opened = (Arc<Array<SimPlatform>>, Vec<DrivePlug>);
 
 impl<'a> Life<'a> {
     pub(super) fn new(setup: &'a Setup<'a>, case: &'a Case) -> Self {
-        let media = case.member_sizes.iter().map(|size| Media::zeroed(*size)).collect();
-        let none = vec![false; case.member_sizes.len()];
-        let (failed, gone) = (none.clone(), none);
-        Self { setup, case, media, failed, gone, unclean: false, oracle: None }
+        let media: Vec<_> = case.device_sizes.iter().map(|size| Media::zeroed(*size)).collect();
+        let gone = vec![false; media.len()];
+        Self { setup, case, media, gone, oracle: Arc::default() }
     }
 
     /// All boots, and a last one that only looks; ends with the first that violates a promise.
@@ -67,19 +61,25 @@ impl<'a> Life<'a> {
         let seed = self.setup.seed.wrapping_mul(16).wrapping_add(index);
         let options = Options { seed, perturbation: HOLD_UPS, ..Options::default() };
         let mut world = Simulation::new(self.setup.machine, options);
-        let (array, plugs) = match self.open(&mut world) {
-            Ok(opened) => opened,
-            Err(error) => return RunReport::of(&world, self.refused(&error), None),
+        let (devices, plugs) = self.drives(&mut world);
+        let boards = Boards {
+            oracle: self.oracle.clone(),
+            progress: Arc::new(Mutex::new(Progress {
+                gone: self.gone.clone(),
+                ..Progress::default()
+            })),
+            media: self.media.clone(),
+            plugs,
+            errors_allowed: self.case.budget == Budget::Beyond,
         };
-        let run = self.run_of(array, plugs);
         let errand = Errand {
-            unclean: self.unclean,
-            recover: self.failed.contains(&true),
+            devices,
+            make: (!self.is_made()).then(|| self.new_array()),
             plan: plan.cloned(),
             writers: (0..self.case.writers).map(|writer| world.random(writer)).collect(),
         };
-        let main = run.clone();
-        world.platform().spawn_on(FIRST_CPU, Label::new("main"), |cpu| main.main(cpu, errand));
+        let main = boards.clone();
+        world.platform().spawn_on(CpuId(0), Label::new("main"), |cpu| main.boot(cpu, errand));
         let cut_ns = plan.filter(|plan| plan.end == End::Cut).map(|plan| plan.up_ns);
         let until_ns = cut_ns.unwrap_or(BOOT_LIMIT_NS);
         let (outcome, trace) = self.setup.run(&mut world, |world| world.run_until(until_ns));
@@ -90,77 +90,67 @@ impl<'a> Life<'a> {
             }
             Outcome::Done | Outcome::TimeLimit { .. } => None,
         };
-        let violation = run.progress().violation.take().or(hangs);
+        let violation = boards.progress().violation.take().or(hangs);
         let report = RunReport::of(&world, violation, trace);
-        self.unclean = cut_ns.is_some();
-        if self.unclean {
+        if cut_ns.is_some() {
             world.cut_power();
-            run.oracle.lock().expect("nobody panicked").cut();
+            if let Some(oracle) = self.oracle.lock().expect("nobody panicked").as_mut() {
+                oracle.cut();
+            }
         }
-        let progress = run.progress();
-        self.failed.clone_from(&progress.failed);
-        self.gone.clone_from(&progress.gone);
+        self.gone.clone_from(&boards.progress().gone);
         report
     }
 
-    fn run_of(&mut self, array: Arc<Array<SimPlatform>>, plugs: Vec<DrivePlug>) -> Run {
-        let capacity = array.capacity();
-        let oracle = self.oracle.get_or_insert_with(|| Arc::new(Mutex::new(Oracle::new(capacity))));
-        let progress = Progress {
-            violation: None,
-            failed: self.failed.clone(),
-            gone: self.gone.clone(),
-            stopping: false,
-            under_way: 0,
-        };
-        Run {
-            array,
-            oracle: oracle.clone(),
-            progress: Arc::new(Mutex::new(progress)),
-            media: self.media.clone(),
-            plugs,
-            errors_allowed: self.case.budget == Budget::Beyond,
-        }
+    /// Whether the array was made and opened once.
+    fn is_made(&self) -> bool {
+        self.oracle.lock().expect("nobody panicked").is_some()
     }
 
-    /// The array as its superblocks would describe it: failed members come back to be filled anew,
-    /// if their drives are still there.
-    fn open(&self, world: &mut Simulation) -> Result<Opened, CreateError> {
-        let model = &self.setup.machine.drive;
+    /// The drives, those that are gone without their plugs in.
+    fn drives(&self, world: &mut Simulation) -> (Vec<Arc<SimDevice>>, Vec<DrivePlug>) {
         let block_bytes = self.case.block_bytes;
-        let model = DriveModel { logical_block_bytes: block_bytes, ..model.clone() };
-        let smallest = *self.case.member_sizes.iter().min().expect("an array has members");
-        let mut members = Vec::new();
-        let mut plugs = Vec::new();
-        for (index, media) in self.media.iter().enumerate() {
+        let model =
+            DriveModel { logical_block_bytes: block_bytes, ..self.setup.machine.drive.clone() };
+        let drive = |(index, media)| {
             let drive = world.drive(&format!("disk{index}"), &model, media);
-            plugs.push(drive.plug());
             if self.gone[index] {
                 drive.disconnect();
             }
-            let mut device = MemberDevice::whole(Arc::new(drive));
-            if self.case.redundant {
-                // As a superblock has it, so that the array keeps its size without its smallest
-                // member.
-                device.data_length = smallest;
-            }
-            if self.failed[index] {
-                device.recovery_point = Some(Sector(0));
-            }
-            let missing = self.failed[index] && self.gone[index];
-            let device = (!missing).then_some(device);
-            members.push(MemberOptions { device, replacement: None });
-        }
-        let Case { level, chunk, .. } = *self.case;
-        let options = ArrayOptions { level, chunk, tuning: Tuning::default() };
-        Ok((Array::open(&world.platform(), members, options)?, plugs))
+            let plug = drive.plug();
+            (Arc::new(drive), plug)
+        };
+        self.media.iter().enumerate().map(drive).unzip()
     }
 
-    /// Whether it is a violation that an array cannot be opened.
-    fn refused(&self, error: &CreateError) -> Option<String> {
-        let lost = matches!(error, CreateError::MembersMissing { .. });
-        let allowed = lost && self.case.budget == Budget::Beyond;
-        (!allowed).then(|| error.to_string())
+    fn new_array(&self) -> NewArray {
+        let member = |(index, size): (usize, &_)| NewMember {
+            name: format!("disk{index}"),
+            size: *size,
+            uuid: Uuid([index as u8 + 1; 16]),
+            write_mostly: false,
+        };
+        let mut members: Vec<_> = self.case.device_sizes.iter().enumerate().map(member).collect();
+        let spares = members.split_off(self.case.geometry.raid_disks as usize);
+        let at_end = matches!(self.case.version, Version::V0_90 | Version::V1_0);
+        NewArray {
+            version: self.case.version,
+            geometry: self.case.geometry,
+            name: "promises".to_owned(),
+            uuid: Uuid([0x55; 16]),
+            created: Time::default(),
+            members: members.into_iter().map(Some).collect(),
+            spares,
+            component_size: None,
+            data_offset: (!at_end).then_some(DATA_OFFSET),
+            consistency: match self.case.bitmap {
+                true => NewConsistency::Bitmap { chunk_bytes: Some(4096) },
+                false => NewConsistency::Resync,
+            },
+            // The drives are blank.
+            assume_clean: true,
+            bad_block_log: self.case.bad_block_log,
+        }
     }
 }
 
