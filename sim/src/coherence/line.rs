@@ -122,33 +122,24 @@ impl Line {
         nearest.into_iter().chain(foremost).min_by_key(|(_, reach_ns)| *reach_ns)
     }
 
-    /// When a `LineFree` event has to come that is not under way yet.
-    pub(crate) fn event_needed(&mut self, transfers: &Transfers, now_ns: u64) -> Option<u64> {
-        if self.in_transit {
-            return None; // The arrival goes on with the queue.
-        }
-        let (_, first_ns) = self.first(transfers)?;
-        let at_ns = first_ns.max(self.free_at_ns).max(now_ns);
-        if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
-            return None;
-        }
-        self.event_at_ns = Some(at_ns);
-        Some(at_ns)
-    }
-
-    /// A `LineFree` event: the request that has reached the line, if one has.
-    pub(crate) fn take_reached(&mut self, transfers: &Transfers, now_ns: u64) -> Option<Request> {
+    /// What the line does next, as of now. A `LineFree` event that is due is over with this.
+    pub(crate) fn next(&mut self, transfers: &Transfers, now_ns: u64) -> Next {
         if self.event_at_ns.is_some_and(|event_ns| event_ns <= now_ns) {
             self.event_at_ns = None;
         }
-        if self.in_transit || self.free_at_ns > now_ns {
-            return None;
+        if self.in_transit {
+            return Next::Nothing; // The arrival goes on with the queue.
         }
-        let (index, reach_ns) = self.first(transfers)?;
-        if reach_ns > now_ns {
-            return None;
+        let Some((index, reach_ns)) = self.first(transfers) else { return Next::Nothing };
+        let at_ns = reach_ns.max(self.free_at_ns).max(now_ns);
+        if at_ns == now_ns {
+            return Next::Serve(self.queue.remove(index).request);
         }
-        Some(self.queue.remove(index).request)
+        if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
+            return Next::Nothing;
+        }
+        self.event_at_ns = Some(at_ns);
+        Next::LineFree { at_ns }
     }
 
     /// The line leaves for a core. How long until it is there.
@@ -257,6 +248,16 @@ impl Line {
         });
         found
     }
+}
+
+/// What a line does next.
+pub(crate) enum Next {
+    /// It goes to this request, which has reached it.
+    Serve(Request),
+    /// It waits for a `LineFree` event that is not under way yet.
+    LineFree { at_ns: u64 },
+    /// It waits for what is under way, or for requests.
+    Nothing,
 }
 
 /// The nearest and the farthest of the other cores that hold a line.
