@@ -170,8 +170,8 @@ impl Memory {
             return Begun::Done { old: self.apply(word, operation), busy_ns };
         }
         let linked = operation.is_exclusive() && machine.core.atomics == Atomics::LoadLinked;
-        let has_copy = self.lines[line as usize].hits(cpu, false);
-        if linked && has_copy && self.would_fail(word, operation) {
+        let has_copy = linked && self.lines[line as usize].hits(cpu, false);
+        if has_copy && self.would_fail(word, operation) {
             let old = self.words[word.0 as usize].value;
             return Begun::Done { old, busy_ns: machine.core.load_hit_ns };
         }
