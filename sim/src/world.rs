@@ -4,7 +4,7 @@
 //! so that the task's futures can reach it. Everything that decides is in the parts: `coherence`
 //! for lines, `cpu` for cores, `device` for drives.
 
-use crate::coherence::{Memory, Scheduled};
+use crate::coherence::{Access, Begun, Memory, Scheduled};
 use crate::contention::{ContentionTable, LineCounts, LockCounts};
 use crate::cpu::Cores;
 use crate::device::Drives;
@@ -178,16 +178,24 @@ impl State {
         self.queue.push(Event { time_ns: self.now_ns + delay_ns, tie, kind, index });
     }
 
-    /// The current task keeps its core busy for `busy_ns`.
-    pub(crate) fn begin_work(&mut self, busy_ns: u64) {
-        let id = self.set_step(Step::Work);
+    /// The running task.
+    ///
+    /// # Panics
+    /// If none is being polled.
+    #[inline]
+    pub(crate) fn running(&self) -> TaskId {
+        self.current.expect("only a running task does something")
+    }
+
+    /// A running task keeps its core busy for `busy_ns`.
+    pub(crate) fn begin_work(&mut self, id: TaskId, busy_ns: u64) {
+        self.set_step(id, Step::Work);
         let delay_ns = busy_ns + self.ties.delay_ns();
         self.schedule(delay_ns, Kind::Step, id.0);
     }
 
-    /// Marks what the current task's core is busy with. The task.
-    pub(crate) fn set_step(&mut self, step: Step) -> TaskId {
-        let id = self.current.expect("only a running task takes a step");
+    /// Marks what a running task's core is busy with.
+    pub(crate) fn set_step(&mut self, id: TaskId, step: Step) {
         let task = &mut self.tasks[id];
         assert_eq!(
             task.step,
@@ -196,7 +204,63 @@ impl State {
             task.label
         );
         task.step = step;
-        id
+    }
+
+    /// A running task begins to do something to a word. It goes on when its step is over: then it
+    /// has accessed the word, or its core's store buffer has drained and it begins again.
+    pub(crate) fn begin_access(&mut self, machine: &Machine, id: TaskId, access: Access) {
+        let Access { word, operation, order } = access;
+        let cpu = self.tasks[id].cpu;
+        let what = (operation, order);
+        match self.memory.begin(machine, self.now_ns, (id, cpu), word, what) {
+            Begun::Done { old, busy_ns } => {
+                self.tasks[id].accessed = Some(old);
+                self.begin_work(id, busy_ns);
+                self.schedule_memory();
+            }
+            Begun::Requested { line, exclusive } => {
+                self.tasks[id].access = Some(access);
+                self.set_step(id, Step::Line { line, exclusive });
+                self.schedule_memory();
+            }
+            Begun::MustDrain => self.wait_for_drain(id),
+        }
+    }
+
+    /// The line of a task's access has arrived. The task, if it can take note of the old value at
+    /// once; an instruction is not interrupted.
+    fn go_on_with_access(
+        &mut self,
+        machine: &Machine,
+        id: TaskId,
+        exclusive: bool,
+    ) -> Option<TaskId> {
+        let task = &mut self.tasks[id];
+        let access = task.access.take().expect("a line arrives for an access");
+        let changes = access.operation.is_exclusive();
+        if changes {
+            task.step = Step::None;
+        }
+        if changes && !exclusive {
+            // The load of a load-linked pair brings only a copy, and its store may have come too late.
+            self.begin_access(machine, id, access);
+            return None;
+        }
+        let old = self.memory.apply(access.word, access.operation);
+        self.tasks[id].accessed = Some(old);
+        if changes {
+            // The line is there; the core has yet to change the word.
+            self.begin_work(id, machine.core.rmw_hit_ns);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Marks a running task as waiting for its core's store buffer.
+    pub(crate) fn wait_for_drain(&mut self, id: TaskId) {
+        self.set_step(id, Step::Drain);
+        let cpu = self.tasks[id].cpu;
+        self.cores.set_draining(cpu, id);
     }
 
     /// Carries out what the memory asked for.
@@ -225,11 +289,10 @@ impl State {
         let cpu = task.cpu;
         match task.step {
             Step::Line { line, exclusive } => {
-                self.tasks[id].arrived_exclusive = exclusive;
                 if exclusive {
                     self.line_arrived(line, cpu);
                 }
-                return Some(id); // An instruction is not interrupted.
+                return self.go_on_with_access(machine, id, exclusive);
             }
             Step::Work => {}
             Step::None | Step::Watch { .. } | Step::Drain => {

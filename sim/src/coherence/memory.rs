@@ -44,6 +44,14 @@ impl Operation {
     }
 }
 
+/// What a task does to a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) word: WordId,
+    pub(crate) operation: Operation,
+    pub(crate) order: Ordering,
+}
+
 /// How an access began.
 pub(crate) enum Begun {
     /// It took effect, with this old value; the core is busy for so long.

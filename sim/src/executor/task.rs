@@ -4,6 +4,7 @@
 //! for a wake-up) → `Runnable`; or it ends. A running task has a `Step` under way whenever it is
 //! not being polled.
 
+use crate::coherence::Access;
 use crate::platform::HeldLock;
 use raid::platform::Label;
 use std::future::Future;
@@ -53,8 +54,10 @@ pub(crate) struct Task {
     pub(crate) cpu: u32,
     pub(crate) state: TaskState,
     pub(crate) step: Step,
-    /// The line that it waited for last came to its core alone.
-    pub(crate) arrived_exclusive: bool,
+    /// What it does to a word, while a step of that is under way.
+    pub(crate) access: Option<Access>,
+    /// The old value of the word that it reached last, until it takes note of it.
+    pub(crate) accessed: Option<u64>,
     /// It was woken since it last began to be polled.
     pub(crate) wake_pending: bool,
     /// It gave the core up of its own will and stands in the run queue.
@@ -100,7 +103,8 @@ impl Tasks {
             cpu,
             state: TaskState::Runnable,
             step: Step::None,
-            arrived_exclusive: false,
+            access: None,
+            accessed: None,
             wake_pending: false,
             yielded: false,
             atomic_depth: 0,
