@@ -72,48 +72,16 @@ impl World {
     /// Runs every event up to and including `until_ns`. The time of the next one, if any.
     pub(crate) fn run_until(&self, until_ns: u64) -> Option<u64> {
         loop {
-            self.wake_from_outside();
-            let popped = self.state.borrow_mut().queue.pop_until(until_ns);
-            let event = match popped {
-                Ok(event) => event,
+            if self.woken.any() {
+                self.wake_from_outside();
+            }
+            let handled = self.state.borrow_mut().handle_next(&self.machine, until_ns);
+            let mut to_poll = match handled {
+                Ok(to_poll) => to_poll,
                 Err(next) => return next,
             };
-            let mut to_poll = self.handle(event);
             while let Some(task) = to_poll {
                 to_poll = self.poll(task);
-            }
-        }
-    }
-
-    /// Carries out an event. The task to poll, if one goes on at once.
-    fn handle(&self, event: Event) -> Option<TaskId> {
-        let state = &mut *self.state.borrow_mut();
-        debug_assert!(event.time_ns >= state.now_ns, "time does not run backwards");
-        state.now_ns = event.time_ns;
-        state.events += 1;
-        state.hash.fold(event.time_ns, (event.kind as u64) << 32 | u64::from(event.index));
-        match event.kind {
-            Kind::Step => state.step_over(&self.machine, TaskId(event.index)),
-            Kind::StoreArrived => {
-                state.store_arrived(event.index);
-                None
-            }
-            Kind::LineFree => {
-                state.memory.serve(state.now_ns, event.index);
-                state.schedule_memory();
-                None
-            }
-            Kind::Switched => state.switched(event.index),
-            Kind::InterruptHandled => state.interrupt_handled(&self.machine, event.index),
-            Kind::Timer => {
-                if let Some(task) = state.timers.fire(event.index) {
-                    state.wake(&self.machine, task);
-                }
-                None
-            }
-            Kind::DriveDone => {
-                state.drive_done(&self.machine, event.index);
-                None
             }
         }
     }
@@ -122,12 +90,8 @@ impl World {
     fn poll(&self, id: TaskId) -> Option<TaskId> {
         let (mut future, waker) = {
             let state = &mut *self.state.borrow_mut();
-            let task = &mut state.tasks[id];
-            task.step = Step::None;
-            task.yielded = false;
-            task.waits_for = None;
             state.current = Some(id);
-            state.tasks.begin_poll(id)
+            state.tasks[id].begin_poll()
         };
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         if poll.is_ready() {
@@ -140,11 +104,11 @@ impl World {
         }
         let state = &mut *self.state.borrow_mut();
         state.current = None;
-        state.tasks.end_poll(id, future, waker);
-        if state.tasks[id].step != Step::None {
+        let task = &mut state.tasks[id];
+        task.end_poll(future, waker);
+        if task.step != Step::None {
             return None; // It holds its core until the step is over.
         }
-        let task = &mut state.tasks[id];
         assert_eq!(task.atomic_depth, 0, "task {} sleeps with a lock held", task.label);
         let cpu = task.cpu;
         if task.yielded || task.wake_pending {
@@ -156,6 +120,7 @@ impl World {
         state.release_core(&self.machine, cpu)
     }
 
+    #[cold]
     fn wake_from_outside(&self) {
         for (task, generation) in self.woken.take() {
             let state = &mut *self.state.borrow_mut();
@@ -173,6 +138,37 @@ impl World {
 }
 
 impl State {
+    /// Carries out the next event if it is not later than `until_ns`. The task to poll, if one goes
+    /// on at once; else the time of the next event, if any.
+    fn handle_next(
+        &mut self,
+        machine: &Machine,
+        until_ns: u64,
+    ) -> Result<Option<TaskId>, Option<u64>> {
+        let event = self.queue.pop_until(until_ns)?;
+        debug_assert!(event.time_ns >= self.now_ns, "time does not run backwards");
+        self.now_ns = event.time_ns;
+        self.events += 1;
+        self.hash.fold(event.time_ns, (event.kind as u64) << 32 | u64::from(event.index));
+        match event.kind {
+            Kind::Step => return Ok(self.step_over(machine, TaskId(event.index))),
+            Kind::Switched => return Ok(self.switched(event.index)),
+            Kind::InterruptHandled => return Ok(self.interrupt_handled(machine, event.index)),
+            Kind::StoreArrived => self.store_arrived(event.index),
+            Kind::LineFree => {
+                self.memory.serve(event.time_ns, event.index);
+                self.schedule_memory();
+            }
+            Kind::Timer => {
+                if let Some(task) = self.timers.fire(event.index) {
+                    self.wake(machine, task);
+                }
+            }
+            Kind::DriveDone => self.drive_done(machine, event.index),
+        }
+        Ok(None)
+    }
+
     pub(crate) fn schedule(&mut self, delay_ns: u64, kind: Kind, index: u32) {
         let tie = self.ties.next();
         self.queue.push(Event { time_ns: self.now_ns + delay_ns, tie, kind, index });

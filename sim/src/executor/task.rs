@@ -70,6 +70,26 @@ pub(crate) struct Task {
     pub(crate) locks: Vec<HeldLock>,
 }
 
+impl Task {
+    /// Takes the future out to be polled.
+    #[inline]
+    pub(crate) fn begin_poll(&mut self) -> (TaskFuture, Waker) {
+        self.step = Step::None;
+        self.wake_pending = false;
+        self.yielded = false;
+        self.waits_for = None;
+        let future = self.future.take().expect("a task is polled once at a time");
+        (future, self.waker.take().expect("a task is polled once at a time"))
+    }
+
+    /// Puts it back.
+    #[inline]
+    pub(crate) fn end_poll(&mut self, future: TaskFuture, waker: Waker) {
+        self.future = Some(future);
+        self.waker = Some(waker);
+    }
+}
+
 /// The table of tasks.
 pub(crate) struct Tasks {
     slots: Vec<Task>,
@@ -118,21 +138,6 @@ impl Tasks {
         }
         self.alive += 1;
         TaskId(index)
-    }
-
-    /// Takes the future out to be polled.
-    pub(crate) fn begin_poll(&mut self, id: TaskId) -> (TaskFuture, Waker) {
-        let task = &mut self[id];
-        task.wake_pending = false;
-        let future = task.future.take().expect("a task is polled once at a time");
-        (future, task.waker.take().expect("a task is polled once at a time"))
-    }
-
-    /// Puts it back.
-    pub(crate) fn end_poll(&mut self, id: TaskId, future: TaskFuture, waker: Waker) {
-        let task = &mut self[id];
-        task.future = Some(future);
-        task.waker = Some(waker);
     }
 
     /// Forgets a task that has ended.
@@ -186,11 +191,14 @@ pub(crate) struct WokenList {
 }
 
 impl WokenList {
+    /// Whether anything was woken since the last call of [`take`](Self::take).
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
     /// What was woken since the last call, in order.
     pub(crate) fn take(&self) -> Vec<(TaskId, u32)> {
-        if !self.any.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
         self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut self.tasks.lock().expect("no panic happens under this lock"))
     }
