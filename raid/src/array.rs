@@ -38,6 +38,7 @@ use crate::request::Extent;
 use crate::tuning::Tuning;
 use crate::units::{MemberIndex, Sector, Sectors};
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// What array to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,10 +179,17 @@ impl<P: Platform> Array<P> {
     ///
     /// # Errors
     /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`].
-    #[tracing::instrument(
-        level = "trace", skip_all, fields(at = at.0, bytes = into.len())
-    )]
     pub async fn read(&self, cpu: &P::Cpu, at: Sector, into: Buffer) -> ReadDone {
+        let span = tracing::trace_span!("read", at = at.0, bytes = into.len());
+        if span.is_disabled() {
+            drop(span); // Not kept while the request is under way.
+            return self.serve_read(cpu, at, into).await;
+        }
+        // Boxed, as all that is rare: a future is as large as the largest that it may wait for.
+        Box::pin(self.serve_read(cpu, at, into).instrument(span)).await
+    }
+
+    async fn serve_read(&self, cpu: &P::Cpu, at: Sector, into: Buffer) -> ReadDone {
         match self.check_request(at, into.len()) {
             Ok(extent) => match &self.body {
                 Body::Copies(array) => array.execute_read(cpu, extent, into).await,
@@ -194,10 +202,23 @@ impl<P: Platform> Array<P> {
     ///
     /// # Errors
     /// A request that the array cannot serve, or [`ArrayError::Unwritable`].
-    #[tracing::instrument(
-        level = "trace", skip_all, fields(at = at.0, bytes = data.len(), fua = durability == Durability::Fua)
-    )]
     pub async fn write(
+        &self,
+        cpu: &P::Cpu,
+        at: Sector,
+        data: SharedBuffer,
+        durability: Durability,
+    ) -> Result<(), ArrayError> {
+        let fua = durability == Durability::Fua;
+        let span = tracing::trace_span!("write", at = at.0, bytes = data.len(), fua);
+        if span.is_disabled() {
+            drop(span);
+            return self.serve_write(cpu, at, data, durability).await;
+        }
+        Box::pin(self.serve_write(cpu, at, data, durability).instrument(span)).await
+    }
+
+    async fn serve_write(
         &self,
         cpu: &P::Cpu,
         at: Sector,
