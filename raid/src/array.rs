@@ -20,10 +20,7 @@
 //!   read there. A write error on a member with room in that list costs only the sectors, if another
 //!   member has them.
 //!
-//! - With parity, sectors that a member does not give are put together from the rest of their
-//!   stripe. Where that is beyond redundancy there is an error for those sectors, never wrong data.
-//!
-//! What to do is decided by the pure planners of [`crate::levels`]; `copies/` and `stripe/` do it.
+//! What to do is decided by the pure planners of [`crate::levels`]; `execute.rs` does it.
 
 use crate::buffer::{Buffer, SharedBuffer};
 use crate::common::Common;
@@ -33,16 +30,15 @@ use crate::device::Durability;
 use crate::error::{ArrayError, CreateError};
 use crate::jobs::{CheckReport, RecoverOptions, RecoverReport, ResyncOptions, ResyncReport};
 use crate::layout::CopyLayout;
-use crate::layout::parity::ParityLayout;
 use crate::levels::Level;
 use crate::member::{MemberOptions, MemberState};
-use crate::opening::{self, Use};
+use crate::opening;
 use crate::platform::Platform;
 use crate::request::Extent;
-use crate::stripe::ParityArray;
 use crate::tuning::Tuning;
 use crate::units::{MemberIndex, Sector, Sectors};
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// What array to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +61,6 @@ pub struct Array<P: Platform> {
 pub(crate) enum Body<P: Platform> {
     /// Each sector once or several times, as it is.
     Copies(CopyArray<P>),
-    /// Data with parity. Its futures are large and are boxed, so that those of copies stay small.
-    Parity(ParityArray<P>),
 }
 
 /// How a read ended.
@@ -91,7 +85,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, whole(devices), options, barrier, Use::Bare)
+        opening::open(platform, whole(devices), options, barrier, false)
     }
 
     /// As [`create`](Self::create), with a resync barrier of the caller's own in place of the one
@@ -105,7 +99,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
         barrier: Arc<dyn ResyncBarrier<P>>,
     ) -> Result<Arc<Self>, CreateError> {
-        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), Use::Bare)
+        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), false)
     }
 
     /// An array of members of which each has its place, its state and its bad blocks, in the order
@@ -121,7 +115,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, members, options, barrier, Use::Bare)
+        opening::open(platform, members, options, barrier, false)
     }
 
     /// As [`open`](Self::open), for reading only: nothing is ever written to a member, not even to
@@ -135,14 +129,13 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, members, options, barrier, Use::ReadOnly)
+        opening::open(platform, members, options, barrier, true)
     }
 
     /// How much the array holds.
     pub fn capacity(&self) -> Sectors {
         match &self.body {
             Body::Copies(array) => array.capacity(),
-            Body::Parity(array) => array.capacity(),
         }
     }
 
@@ -155,15 +148,6 @@ impl<P: Platform> Array<P> {
     pub fn copy_layout(&self) -> Option<&CopyLayout> {
         match &self.body {
             Body::Copies(array) => Some(array.level.layout()),
-            Body::Parity(_) => None,
-        }
-    }
-
-    /// The address map, if the array has parity.
-    pub fn parity_layout(&self) -> Option<&ParityLayout> {
-        match &self.body {
-            Body::Copies(_) => None,
-            Body::Parity(array) => Some(array.level.layout()),
         }
     }
 
@@ -185,26 +169,30 @@ impl<P: Platform> Array<P> {
         self.common().member(member).bad_blocks(cpu).await
     }
 
-    pub(crate) fn common(&self) -> &Common<P> {
+    fn common(&self) -> &Common<P> {
         match &self.body {
             Body::Copies(array) => &array.common,
-            Body::Parity(array) => &array.common,
         }
     }
 
     /// Fills `into` from the sectors that start at `at`.
     ///
     /// # Errors
-    /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`]; with
-    /// parity [`ArrayError::BeyondRedundancy`].
-    #[tracing::instrument(
-        level = "trace", skip_all, fields(at = at.0, bytes = into.len())
-    )]
+    /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`].
     pub async fn read(&self, cpu: &P::Cpu, at: Sector, into: Buffer) -> ReadDone {
+        let span = tracing::trace_span!("read", at = at.0, bytes = into.len());
+        if span.is_disabled() {
+            drop(span); // Not kept while the request is under way.
+            return self.serve_read(cpu, at, into).await;
+        }
+        // Boxed, as all that is rare: a future is as large as the largest that it may wait for.
+        Box::pin(self.serve_read(cpu, at, into).instrument(span)).await
+    }
+
+    async fn serve_read(&self, cpu: &P::Cpu, at: Sector, into: Buffer) -> ReadDone {
         match self.check_request(at, into.len()) {
             Ok(extent) => match &self.body {
                 Body::Copies(array) => array.execute_read(cpu, extent, into).await,
-                Body::Parity(array) => Box::pin(array.read(cpu, extent, into)).await,
             },
             Err(error) => ReadDone { result: Err(error), buffer: into },
         }
@@ -213,12 +201,24 @@ impl<P: Platform> Array<P> {
     /// Writes `data` to the sectors that start at `at`, on all members that serve them.
     ///
     /// # Errors
-    /// A request that the array cannot serve, or [`ArrayError::Unwritable`]; with parity also
-    /// [`ArrayError::BeyondRedundancy`].
-    #[tracing::instrument(
-        level = "trace", skip_all, fields(at = at.0, bytes = data.len(), fua = durability == Durability::Fua)
-    )]
+    /// A request that the array cannot serve, or [`ArrayError::Unwritable`].
     pub async fn write(
+        &self,
+        cpu: &P::Cpu,
+        at: Sector,
+        data: SharedBuffer,
+        durability: Durability,
+    ) -> Result<(), ArrayError> {
+        let fua = durability == Durability::Fua;
+        let span = tracing::trace_span!("write", at = at.0, bytes = data.len(), fua);
+        if span.is_disabled() {
+            drop(span);
+            return self.serve_write(cpu, at, data, durability).await;
+        }
+        Box::pin(self.serve_write(cpu, at, data, durability).instrument(span)).await
+    }
+
+    async fn serve_write(
         &self,
         cpu: &P::Cpu,
         at: Sector,
@@ -229,12 +229,8 @@ impl<P: Platform> Array<P> {
         if self.common().read_only {
             return Err(ArrayError::ReadOnly);
         }
-        if self.common().records.is_some() {
-            return Box::pin(self.write_recorded(cpu, extent, data, durability)).await;
-        }
         match &self.body {
             Body::Copies(array) => array.execute_write(cpu, extent, data, durability).await,
-            Body::Parity(array) => Box::pin(array.write(cpu, extent, data, durability)).await,
         }
     }
 
@@ -246,17 +242,14 @@ impl<P: Platform> Array<P> {
     pub async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         match &self.body {
             Body::Copies(array) => array.flush(cpu).await,
-            Body::Parity(array) => Box::pin(array.flush(cpu)).await,
         }
     }
 
     /// Says that the copies may differ anywhere, as after a power loss. From now on reads stay with
-    /// the first copy, sector by sector until a resync has passed. Parity is not read while data can
-    /// be, so with parity this changes nothing.
+    /// the first copy, sector by sector until a resync has passed.
     pub async fn distrust_copies(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.distrust_from(cpu, Sector(0)).await,
-            Body::Parity(_) => {}
         }
     }
 
@@ -266,7 +259,6 @@ impl<P: Platform> Array<P> {
     pub async fn suspend(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.suspend(cpu).await,
-            Body::Parity(array) => Box::pin(array.suspend(cpu)).await,
         }
     }
 
@@ -277,7 +269,6 @@ impl<P: Platform> Array<P> {
     pub async fn resume(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.resume(cpu).await,
-            Body::Parity(array) => Box::pin(array.resume(cpu)).await,
         }
     }
 
@@ -293,7 +284,6 @@ impl<P: Platform> Array<P> {
     ) -> Result<ResyncReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.resync(cpu, options).await,
-            Body::Parity(array) => Box::pin(array.resync(cpu, options)).await,
         }
     }
 
@@ -309,7 +299,6 @@ impl<P: Platform> Array<P> {
     ) -> Result<CheckReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.check(cpu, options).await,
-            Body::Parity(array) => Box::pin(array.check(cpu, options)).await,
         }
     }
 
@@ -328,7 +317,6 @@ impl<P: Platform> Array<P> {
     ) -> Result<RecoverReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.recover(cpu, options).await,
-            Body::Parity(array) => Box::pin(array.recover(cpu, options)).await,
         }
     }
 

@@ -4,7 +4,7 @@
 //! so that the task's futures can reach it. Everything that decides is in the parts: `coherence`
 //! for lines, `cpu` for cores, `device` for drives.
 
-use crate::coherence::{Memory, Scheduled};
+use crate::coherence::{Access, Begun, Memory, Scheduled};
 use crate::contention::{ContentionTable, LineCounts, LockCounts};
 use crate::cpu::Cores;
 use crate::device::Drives;
@@ -72,48 +72,16 @@ impl World {
     /// Runs every event up to and including `until_ns`. The time of the next one, if any.
     pub(crate) fn run_until(&self, until_ns: u64) -> Option<u64> {
         loop {
-            self.wake_from_outside();
-            let popped = self.state.borrow_mut().queue.pop_until(until_ns);
-            let event = match popped {
-                Ok(event) => event,
+            if self.woken.any() {
+                self.wake_from_outside();
+            }
+            let handled = self.state.borrow_mut().handle_next(&self.machine, until_ns);
+            let mut to_poll = match handled {
+                Ok(to_poll) => to_poll,
                 Err(next) => return next,
             };
-            let mut to_poll = self.handle(event);
             while let Some(task) = to_poll {
                 to_poll = self.poll(task);
-            }
-        }
-    }
-
-    /// Carries out an event. The task to poll, if one goes on at once.
-    fn handle(&self, event: Event) -> Option<TaskId> {
-        let state = &mut *self.state.borrow_mut();
-        debug_assert!(event.time_ns >= state.now_ns, "time does not run backwards");
-        state.now_ns = event.time_ns;
-        state.events += 1;
-        state.hash.fold(event.time_ns, (event.kind as u64) << 32 | u64::from(event.index));
-        match event.kind {
-            Kind::Step => state.step_over(&self.machine, TaskId(event.index)),
-            Kind::StoreArrived => {
-                state.store_arrived(event.index);
-                None
-            }
-            Kind::LineFree => {
-                state.memory.serve(state.now_ns, event.index);
-                state.schedule_memory();
-                None
-            }
-            Kind::Switched => state.switched(event.index),
-            Kind::InterruptHandled => state.interrupt_handled(&self.machine, event.index),
-            Kind::Timer => {
-                if let Some(task) = state.timers.fire(event.index) {
-                    state.wake(&self.machine, task);
-                }
-                None
-            }
-            Kind::DriveDone => {
-                state.drive_done(&self.machine, event.index);
-                None
             }
         }
     }
@@ -122,12 +90,8 @@ impl World {
     fn poll(&self, id: TaskId) -> Option<TaskId> {
         let (mut future, waker) = {
             let state = &mut *self.state.borrow_mut();
-            let task = &mut state.tasks[id];
-            task.step = Step::None;
-            task.yielded = false;
-            task.waits_for = None;
             state.current = Some(id);
-            state.tasks.begin_poll(id)
+            state.tasks[id].begin_poll()
         };
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         if poll.is_ready() {
@@ -140,11 +104,11 @@ impl World {
         }
         let state = &mut *self.state.borrow_mut();
         state.current = None;
-        state.tasks.end_poll(id, future, waker);
-        if state.tasks[id].step != Step::None {
+        let task = &mut state.tasks[id];
+        task.end_poll(future, waker);
+        if task.step != Step::None {
             return None; // It holds its core until the step is over.
         }
-        let task = &mut state.tasks[id];
         assert_eq!(task.atomic_depth, 0, "task {} sleeps with a lock held", task.label);
         let cpu = task.cpu;
         if task.yielded || task.wake_pending {
@@ -156,6 +120,7 @@ impl World {
         state.release_core(&self.machine, cpu)
     }
 
+    #[cold]
     fn wake_from_outside(&self) {
         for (task, generation) in self.woken.take() {
             let state = &mut *self.state.borrow_mut();
@@ -173,21 +138,60 @@ impl World {
 }
 
 impl State {
+    /// Carries out the next event if it is not later than `until_ns`. The task to poll, if one goes
+    /// on at once; else the time of the next event, if any.
+    fn handle_next(
+        &mut self,
+        machine: &Machine,
+        until_ns: u64,
+    ) -> Result<Option<TaskId>, Option<u64>> {
+        let event = self.queue.pop_until(until_ns)?;
+        debug_assert!(event.time_ns >= self.now_ns, "time does not run backwards");
+        self.now_ns = event.time_ns;
+        self.events += 1;
+        self.hash.fold(event.time_ns, (event.kind as u64) << 32 | u64::from(event.index));
+        match event.kind {
+            Kind::Step => return Ok(self.step_over(machine, TaskId(event.index))),
+            Kind::Switched => return Ok(self.switched(event.index)),
+            Kind::InterruptHandled => return Ok(self.interrupt_handled(machine, event.index)),
+            Kind::StoreArrived => self.store_arrived(event.index),
+            Kind::LineFree => {
+                self.memory.serve(event.time_ns, event.index);
+                self.schedule_memory();
+            }
+            Kind::Timer => {
+                if let Some(task) = self.timers.fire(event.index) {
+                    self.wake(machine, task);
+                }
+            }
+            Kind::DriveDone => self.drive_done(machine, event.index),
+        }
+        Ok(None)
+    }
+
     pub(crate) fn schedule(&mut self, delay_ns: u64, kind: Kind, index: u32) {
         let tie = self.ties.next();
         self.queue.push(Event { time_ns: self.now_ns + delay_ns, tie, kind, index });
     }
 
-    /// The current task keeps its core busy for `busy_ns`.
-    pub(crate) fn begin_work(&mut self, busy_ns: u64) {
-        let id = self.set_step(Step::Work);
+    /// The running task.
+    ///
+    /// # Panics
+    /// If none is being polled.
+    #[inline]
+    pub(crate) fn running(&self) -> TaskId {
+        self.current.expect("only a running task does something")
+    }
+
+    /// A running task keeps its core busy for `busy_ns`.
+    pub(crate) fn begin_work(&mut self, id: TaskId, busy_ns: u64) {
+        self.set_step(id, Step::Work);
         let delay_ns = busy_ns + self.ties.delay_ns();
         self.schedule(delay_ns, Kind::Step, id.0);
     }
 
-    /// Marks what the current task's core is busy with. The task.
-    pub(crate) fn set_step(&mut self, step: Step) -> TaskId {
-        let id = self.current.expect("only a running task takes a step");
+    /// Marks what a running task's core is busy with.
+    pub(crate) fn set_step(&mut self, id: TaskId, step: Step) {
         let task = &mut self.tasks[id];
         assert_eq!(
             task.step,
@@ -196,7 +200,63 @@ impl State {
             task.label
         );
         task.step = step;
-        id
+    }
+
+    /// A running task begins to do something to a word. It goes on when its step is over: then it
+    /// has accessed the word, or its core's store buffer has drained and it begins again.
+    pub(crate) fn begin_access(&mut self, machine: &Machine, id: TaskId, access: Access) {
+        let Access { word, operation, order } = access;
+        let cpu = self.tasks[id].cpu;
+        let what = (operation, order);
+        match self.memory.begin(machine, self.now_ns, (id, cpu), word, what) {
+            Begun::Done { old, busy_ns } => {
+                self.tasks[id].accessed = Some(old);
+                self.begin_work(id, busy_ns);
+                self.schedule_memory();
+            }
+            Begun::Requested { line, exclusive } => {
+                self.tasks[id].access = Some(access);
+                self.set_step(id, Step::Line { line, exclusive });
+                self.schedule_memory();
+            }
+            Begun::MustDrain => self.wait_for_drain(id),
+        }
+    }
+
+    /// The line of a task's access has arrived. The task, if it can take note of the old value at
+    /// once; an instruction is not interrupted.
+    fn go_on_with_access(
+        &mut self,
+        machine: &Machine,
+        id: TaskId,
+        exclusive: bool,
+    ) -> Option<TaskId> {
+        let task = &mut self.tasks[id];
+        let access = task.access.take().expect("a line arrives for an access");
+        let changes = access.operation.is_exclusive();
+        if changes {
+            task.step = Step::None;
+        }
+        if changes && !exclusive {
+            // The load of a load-linked pair brings only a copy, and its store may have come too late.
+            self.begin_access(machine, id, access);
+            return None;
+        }
+        let old = self.memory.apply(access.word, access.operation);
+        self.tasks[id].accessed = Some(old);
+        if changes {
+            // The line is there; the core has yet to change the word.
+            self.begin_work(id, machine.core.rmw_hit_ns);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Marks a running task as waiting for its core's store buffer.
+    pub(crate) fn wait_for_drain(&mut self, id: TaskId) {
+        self.set_step(id, Step::Drain);
+        let cpu = self.tasks[id].cpu;
+        self.cores.set_draining(cpu, id);
     }
 
     /// Carries out what the memory asked for.
@@ -225,11 +285,10 @@ impl State {
         let cpu = task.cpu;
         match task.step {
             Step::Line { line, exclusive } => {
-                self.tasks[id].arrived_exclusive = exclusive;
                 if exclusive {
                     self.line_arrived(line, cpu);
                 }
-                return Some(id); // An instruction is not interrupted.
+                return self.go_on_with_access(machine, id, exclusive);
             }
             Step::Work => {}
             Step::None | Step::Watch { .. } | Step::Drain => {

@@ -40,6 +40,8 @@ impl Request {
 #[derive(Clone, Copy)]
 struct Travelling {
     request: Request,
+    /// Where the request comes from.
+    cluster: u32,
     ordered_ns: u64,
 }
 
@@ -96,7 +98,8 @@ impl Line {
     /// A core asks for the line.
     pub(crate) fn enqueue(&mut self, request: Request, transfers: &Transfers, now_ns: u64) {
         let ordered_ns = now_ns + self.travel_ns(&request, transfers) / 2;
-        self.queue.push(Travelling { request, ordered_ns });
+        let cluster = transfers.cluster_of(request.cpu);
+        self.queue.push(Travelling { request, cluster, ordered_ns });
     }
 
     /// The request that gets to the line first, by its place in the queue, and when: the nearest of
@@ -104,8 +107,9 @@ impl Line {
     fn first(&self, transfers: &Transfers) -> Option<(usize, u64)> {
         let mut nearest: Option<(usize, u64)> = None;
         let mut foremost: Option<(usize, u64)> = None;
-        for (index, Travelling { request, ordered_ns }) in self.queue.iter().enumerate() {
-            if self.owner_cluster == Some(transfers.cluster_of(request.cpu)) {
+        for (index, travelling) in self.queue.iter().enumerate() {
+            let Travelling { request, cluster, ordered_ns } = travelling;
+            if self.owner_cluster == Some(*cluster) {
                 let travel_ns = self.travel_ns(request, transfers);
                 let reach_ns = (request.since_ns + travel_ns).max(self.settled_ns);
                 if nearest.is_none_or(|(_, best_ns)| reach_ns < best_ns) {
@@ -122,33 +126,24 @@ impl Line {
         nearest.into_iter().chain(foremost).min_by_key(|(_, reach_ns)| *reach_ns)
     }
 
-    /// When a `LineFree` event has to come that is not under way yet.
-    pub(crate) fn event_needed(&mut self, transfers: &Transfers, now_ns: u64) -> Option<u64> {
-        if self.in_transit {
-            return None; // The arrival goes on with the queue.
-        }
-        let (_, first_ns) = self.first(transfers)?;
-        let at_ns = first_ns.max(self.free_at_ns).max(now_ns);
-        if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
-            return None;
-        }
-        self.event_at_ns = Some(at_ns);
-        Some(at_ns)
-    }
-
-    /// A `LineFree` event: the request that has reached the line, if one has.
-    pub(crate) fn take_reached(&mut self, transfers: &Transfers, now_ns: u64) -> Option<Request> {
+    /// What the line does next, as of now. A `LineFree` event that is due is over with this.
+    pub(crate) fn next(&mut self, transfers: &Transfers, now_ns: u64) -> Next {
         if self.event_at_ns.is_some_and(|event_ns| event_ns <= now_ns) {
             self.event_at_ns = None;
         }
-        if self.in_transit || self.free_at_ns > now_ns {
-            return None;
+        if self.in_transit {
+            return Next::Nothing; // The arrival goes on with the queue.
         }
-        let (index, reach_ns) = self.first(transfers)?;
-        if reach_ns > now_ns {
-            return None;
+        let Some((index, reach_ns)) = self.first(transfers) else { return Next::Nothing };
+        let at_ns = reach_ns.max(self.free_at_ns).max(now_ns);
+        if at_ns == now_ns {
+            return Next::Serve(self.queue.remove(index).request);
         }
-        Some(self.queue.remove(index).request)
+        if self.event_at_ns.is_some_and(|event_ns| event_ns <= at_ns) {
+            return Next::Nothing;
+        }
+        self.event_at_ns = Some(at_ns);
+        Next::LineFree { at_ns }
     }
 
     /// The line leaves for a core. How long until it is there.
@@ -229,34 +224,38 @@ impl Line {
     }
 
     /// The cores besides `cpu` that hold the line, if there are any.
+    #[inline]
     fn other_holders(&self, cpu: u32, transfers: &Transfers) -> Option<Others> {
-        let home = self.home?;
-        if self.exclusive && self.owner != cpu {
-            let nanoseconds = transfers.between_cpus_ns(self.owner, cpu, home);
-            return Some(Others {
-                nearest: self.owner,
-                nearest_ns: nanoseconds,
-                farthest_ns: nanoseconds,
-            });
+        let ways = transfers.ways_to(cpu, self.home?);
+        if self.exclusive {
+            let nanoseconds = ways.from_cpu_ns(self.owner);
+            let others =
+                Others { nearest: self.owner, nearest_ns: nanoseconds, farthest_ns: nanoseconds };
+            return (self.owner != cpu).then_some(others);
         }
-        let mut found: Option<Others> = None;
+        let mut others = Others { nearest: cpu, nearest_ns: u64::MAX, farthest_ns: 0 };
         self.holders.for_each(|holder| {
             if holder == cpu {
                 return;
             }
-            let nanoseconds = transfers.between_cpus_ns(holder, cpu, home);
-            let others = found.get_or_insert(Others {
-                nearest: holder,
-                nearest_ns: nanoseconds,
-                farthest_ns: nanoseconds,
-            });
+            let nanoseconds = ways.from_cpu_ns(holder);
             if nanoseconds < others.nearest_ns {
                 (others.nearest, others.nearest_ns) = (holder, nanoseconds);
             }
             others.farthest_ns = others.farthest_ns.max(nanoseconds);
         });
-        found
+        (others.nearest != cpu).then_some(others)
     }
+}
+
+/// What a line does next.
+pub(crate) enum Next {
+    /// It goes to this request, which has reached it.
+    Serve(Request),
+    /// It waits for a `LineFree` event that is not under way yet.
+    LineFree { at_ns: u64 },
+    /// It waits for what is under way, or for requests.
+    Nothing,
 }
 
 /// The nearest and the farthest of the other cores that hold a line.

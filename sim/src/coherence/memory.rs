@@ -1,6 +1,6 @@
 //! All lines and words of a machine, and the requests for them.
 
-use super::line::{Line, Request};
+use super::line::{Line, Next, Request};
 use super::transfers::Transfers;
 use crate::executor::TaskId;
 use crate::machine::{Atomics, Distance, Machine};
@@ -42,6 +42,14 @@ impl Operation {
     pub(crate) fn is_exclusive(self) -> bool {
         !matches!(self, Operation::Load)
     }
+}
+
+/// What a task does to a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) word: WordId,
+    pub(crate) operation: Operation,
+    pub(crate) order: Ordering,
 }
 
 /// How an access began.
@@ -170,8 +178,8 @@ impl Memory {
             return Begun::Done { old: self.apply(word, operation), busy_ns };
         }
         let linked = operation.is_exclusive() && machine.core.atomics == Atomics::LoadLinked;
-        let has_copy = self.lines[line as usize].hits(cpu, false);
-        if linked && has_copy && self.would_fail(word, operation) {
+        let has_copy = linked && self.lines[line as usize].hits(cpu, false);
+        if has_copy && self.would_fail(word, operation) {
             let old = self.words[word.0 as usize].value;
             return Begun::Done { old, busy_ns: machine.core.load_hit_ns };
         }
@@ -212,7 +220,15 @@ impl Memory {
     /// Starts the requests that have reached the line, and sees to it that the next ones will.
     pub(crate) fn serve(&mut self, now_ns: u64, line: u32) {
         let state = &mut self.lines[line as usize];
-        while let Some(mut request) = state.take_reached(&self.transfers, now_ns) {
+        loop {
+            let mut request = match state.next(&self.transfers, now_ns) {
+                Next::Serve(request) => request,
+                Next::LineFree { at_ns } => {
+                    self.scheduled.push(Scheduled::LineFree { line, at_ns });
+                    return;
+                }
+                Next::Nothing => return,
+            };
             if request.linked && !state.hits(request.cpu, false) {
                 request.exclusive = false;
             }
@@ -222,9 +238,6 @@ impl Memory {
                 Requester::Task(task) => Scheduled::TaskArrival { task, exclusive, delay_ns },
                 Requester::StoreBuffer => Scheduled::StoreArrival { cpu: request.cpu, delay_ns },
             });
-        }
-        if let Some(at_ns) = state.event_needed(&self.transfers, now_ns) {
-            self.scheduled.push(Scheduled::LineFree { line, at_ns });
         }
     }
 

@@ -25,4 +25,4 @@ mod tests;
 mod transfers;
 
 pub(crate) use line::Request;
-pub(crate) use memory::{Begun, Memory, Operation, Scheduled, WordId};
+pub(crate) use memory::{Access, Begun, Memory, Operation, Scheduled, WordId};

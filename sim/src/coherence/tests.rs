@@ -1,6 +1,6 @@
 //! The states of a line and of the store buffers, access by access, without an executor.
 
-use super::line::{Line, Request};
+use super::line::{Line, Next, Request};
 use super::memory::{Begun, Memory, Operation, Scheduled, WordId};
 use super::transfers::Transfers;
 use crate::executor::TaskId;
@@ -203,8 +203,8 @@ fn an_arrival_invalidates_spinners_and_they_ask_again() {
     line.arrive(0, &transfers, 2010, &mut spinners);
     assert_eq!(spinners, [(TaskId(1), 1)]);
     assert!(line.hits(0, true) && !line.hits(1, false));
-    assert_eq!(line.event_needed(&transfers, 2010), Some(2020));
-    let request = line.take_reached(&transfers, 2020).expect("the spinner's read");
+    assert!(matches!(line.next(&transfers, 2010), Next::LineFree { at_ns: 2020 }));
+    let Next::Serve(request) = line.next(&transfers, 2020) else { panic!("the spinner's read") };
     assert_eq!((request.cpu, request.exclusive), (1, false));
 }
 

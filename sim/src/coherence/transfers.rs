@@ -9,12 +9,32 @@ pub(crate) struct Transfers {
     places: Vec<(u32, NodeId)>,
     node_count: usize,
     line: LineCosts,
-    /// Nanoseconds, by source node, target node and home node.
-    between_nodes_ns: Vec<u64>,
-    /// Place in `distances`, by source node and target node.
-    class_between_nodes: Vec<u8>,
+    /// By target core and source core.
+    routes: Vec<Route>,
+    /// Nanoseconds, by home node and route.
+    route_ns: Vec<u64>,
+    /// Place in `distances`, by route.
+    classes: Vec<Class>,
     /// What the classes of transfers mean.
     distances: Vec<Distance>,
+}
+
+/// How two cores lie to each other: all that a transfer between them costs depends on, but the home.
+/// A place in tables: 0 within a cluster, 1 within a node, then by source node and target node.
+#[derive(Clone, Copy)]
+struct Route(u16);
+
+impl Route {
+    const CLUSTER: Self = Self(0);
+    const NODE: Self = Self(1);
+
+    fn between_nodes(source: NodeId, target: NodeId, node_count: usize) -> Self {
+        Self(2 + (source.0 as usize * node_count + target.0 as usize) as u16)
+    }
+
+    fn count(node_count: usize) -> usize {
+        2 + node_count.pow(2)
+    }
 }
 
 /// How far a transfer went: the place of its distance in a table of counts.
@@ -24,6 +44,21 @@ pub(crate) struct Class(pub(crate) u8);
 const CLUSTER: Class = Class(0);
 const NODE: Class = Class(1);
 
+/// The ways to one core, for a line of one home.
+#[derive(Clone, Copy)]
+pub(crate) struct WaysTo<'a> {
+    routes: &'a [Route],
+    route_ns: &'a [u64],
+}
+
+impl WaysTo<'_> {
+    /// From another core's cache.
+    #[inline(always)]
+    pub(crate) fn from_cpu_ns(self, source: u32) -> u64 {
+        self.route_ns[usize::from(self.routes[source as usize].0)]
+    }
+}
+
 impl Transfers {
     pub(crate) fn new(machine: &Machine) -> Self {
         let shape = &machine.shape;
@@ -31,41 +66,47 @@ impl Transfers {
         let remote = machine.line.remote_ns.iter().map(|(slit, _)| Distance::Remote(*slit));
         let distances: Vec<_> =
             [Distance::Cluster, Distance::Node].into_iter().chain(remote).collect();
-        let mut between_nodes_ns = Vec::with_capacity(node_count.pow(3));
-        let mut class_between_nodes = Vec::with_capacity(node_count.pow(2));
+        let mut classes = vec![CLUSTER, NODE];
         for source in 0..node_count {
             for target in 0..node_count {
                 let distance = Distance::Remote(shape.distance[source][target]);
                 let class = distances.iter().position(|known| *known == distance);
-                class_between_nodes.push(class.unwrap_or(usize::from(NODE.0)) as u8);
-                for home in 0..node_count {
-                    between_nodes_ns.push(by_way_of(machine, source, target, home));
+                classes.push(class.map_or(NODE, |class| Class(class as u8)));
+            }
+        }
+        let mut route_ns = Vec::with_capacity(node_count * Route::count(node_count));
+        for home in 0..node_count {
+            route_ns.extend([machine.line.cluster_ns, machine.line.node_ns]);
+            for source in 0..node_count {
+                for target in 0..node_count {
+                    route_ns.push(by_way_of(machine, source, target, home));
                 }
             }
         }
-        Self {
-            places: shape.cluster_of_cpu.iter().copied().zip(shape.node_of_cpu.clone()).collect(),
-            node_count,
-            line: machine.line.clone(),
-            between_nodes_ns,
-            class_between_nodes,
-            distances,
-        }
+        let places: Vec<_> =
+            shape.cluster_of_cpu.iter().copied().zip(shape.node_of_cpu.clone()).collect();
+        let route = |(source_cluster, source), (target_cluster, target)| match () {
+            () if source_cluster == target_cluster => Route::CLUSTER,
+            () if source == target => Route::NODE,
+            () => Route::between_nodes(source, target, node_count),
+        };
+        let routes = places
+            .iter()
+            .flat_map(|target| places.iter().map(|source| route(*source, *target)))
+            .collect();
+        let line = machine.line.clone();
+        Self { places, node_count, line, routes, route_ns, classes, distances }
     }
 
-    /// From one core's cache to another's, for a line whose memory is at `home`.
+    /// From other cores' caches to `target`'s, for a line whose memory is at `home`.
     #[inline(always)]
-    pub(crate) fn between_cpus_ns(&self, source: u32, target: u32, home: NodeId) -> u64 {
-        let (source_cluster, source) = self.places[source as usize];
-        let (target_cluster, target) = self.places[target as usize];
-        if source_cluster == target_cluster {
-            return self.line.cluster_ns;
+    pub(crate) fn ways_to(&self, target: u32, home: NodeId) -> WaysTo<'_> {
+        let (cpu_count, route_count) = (self.places.len(), Route::count(self.node_count));
+        let (target, home) = (target as usize, home.0 as usize);
+        WaysTo {
+            routes: &self.routes[target * cpu_count..][..cpu_count],
+            route_ns: &self.route_ns[home * route_count..][..route_count],
         }
-        if source == target {
-            return self.line.node_ns;
-        }
-        let pair = source.0 as usize * self.node_count + target.0 as usize;
-        self.between_nodes_ns[pair * self.node_count + home.0 as usize]
     }
 
     /// From memory at `home`, when no cache has the line.
@@ -74,20 +115,16 @@ impl Transfers {
         if target == home {
             return self.line.memory_ns;
         }
-        let pair = home.0 as usize * self.node_count + target.0 as usize;
-        self.line.memory_ns + self.between_nodes_ns[pair * self.node_count + home.0 as usize]
+        let Route(route) = Route::between_nodes(home, target, self.node_count);
+        let between_ns =
+            self.route_ns[home.0 as usize * Route::count(self.node_count) + usize::from(route)];
+        self.line.memory_ns + between_ns
     }
 
     /// How far apart two different cores are.
     pub(crate) fn class(&self, source: u32, target: u32) -> Class {
-        if self.cluster_of(source) == self.cluster_of(target) {
-            return CLUSTER;
-        }
-        let (source, target) = (self.node_of(source), self.node_of(target));
-        if source == target {
-            return NODE;
-        }
-        Class(self.class_between_nodes[source.0 as usize * self.node_count + target.0 as usize])
+        let Route(route) = self.routes[target as usize * self.places.len() + source as usize];
+        self.classes[usize::from(route)]
     }
 
     /// What each class means, in the order of their numbers.
@@ -139,7 +176,7 @@ mod tests {
 
     fn check(source: u32, target: u32, home: u32, expected_ns: u64) {
         let (_, transfers) = kunpeng();
-        let found_ns = transfers.between_cpus_ns(source, target, NodeId(home));
+        let found_ns = transfers.ways_to(target, NodeId(home)).from_cpu_ns(source);
         assert_eq!(found_ns, expected_ns, "from {source} to {target} by {home}");
     }
 

@@ -103,8 +103,9 @@ impl EventQueue {
         let key = event.pack();
         let bucket = bucket_of(key);
         if bucket <= self.current_bucket {
-            let at = self.current.partition_point(|other| *other > key);
-            self.current.insert(at, key);
+            // Most are for soon: their places are near the end.
+            let later = self.current.iter().rposition(|other| *other > key);
+            self.current.insert(later.map_or(0, |place| place + 1), key);
         } else if bucket - self.current_bucket < BUCKET_COUNT {
             let slot = (bucket % BUCKET_COUNT) as usize;
             self.occupied[slot / 64] |= 1 << (slot % 64);

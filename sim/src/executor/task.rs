@@ -4,6 +4,7 @@
 //! for a wake-up) → `Runnable`; or it ends. A running task has a `Step` under way whenever it is
 //! not being polled.
 
+use crate::coherence::Access;
 use crate::platform::HeldLock;
 use raid::platform::Label;
 use std::future::Future;
@@ -53,8 +54,10 @@ pub(crate) struct Task {
     pub(crate) cpu: u32,
     pub(crate) state: TaskState,
     pub(crate) step: Step,
-    /// The line that it waited for last came to its core alone.
-    pub(crate) arrived_exclusive: bool,
+    /// What it does to a word, while a step of that is under way.
+    pub(crate) access: Option<Access>,
+    /// The old value of the word that it reached last, until it takes note of it.
+    pub(crate) accessed: Option<u64>,
     /// It was woken since it last began to be polled.
     pub(crate) wake_pending: bool,
     /// It gave the core up of its own will and stands in the run queue.
@@ -65,6 +68,26 @@ pub(crate) struct Task {
     pub(crate) waits_for: Option<Label>,
     /// Locks that it holds or waits for, outermost first.
     pub(crate) locks: Vec<HeldLock>,
+}
+
+impl Task {
+    /// Takes the future out to be polled.
+    #[inline]
+    pub(crate) fn begin_poll(&mut self) -> (TaskFuture, Waker) {
+        self.step = Step::None;
+        self.wake_pending = false;
+        self.yielded = false;
+        self.waits_for = None;
+        let future = self.future.take().expect("a task is polled once at a time");
+        (future, self.waker.take().expect("a task is polled once at a time"))
+    }
+
+    /// Puts it back.
+    #[inline]
+    pub(crate) fn end_poll(&mut self, future: TaskFuture, waker: Waker) {
+        self.future = Some(future);
+        self.waker = Some(waker);
+    }
 }
 
 /// The table of tasks.
@@ -100,7 +123,8 @@ impl Tasks {
             cpu,
             state: TaskState::Runnable,
             step: Step::None,
-            arrived_exclusive: false,
+            access: None,
+            accessed: None,
             wake_pending: false,
             yielded: false,
             atomic_depth: 0,
@@ -114,21 +138,6 @@ impl Tasks {
         }
         self.alive += 1;
         TaskId(index)
-    }
-
-    /// Takes the future out to be polled.
-    pub(crate) fn begin_poll(&mut self, id: TaskId) -> (TaskFuture, Waker) {
-        let task = &mut self[id];
-        task.wake_pending = false;
-        let future = task.future.take().expect("a task is polled once at a time");
-        (future, task.waker.take().expect("a task is polled once at a time"))
-    }
-
-    /// Puts it back.
-    pub(crate) fn end_poll(&mut self, id: TaskId, future: TaskFuture, waker: Waker) {
-        let task = &mut self[id];
-        task.future = Some(future);
-        task.waker = Some(waker);
     }
 
     /// Forgets a task that has ended.
@@ -182,11 +191,14 @@ pub(crate) struct WokenList {
 }
 
 impl WokenList {
+    /// Whether anything was woken since the last call of [`take`](Self::take).
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
     /// What was woken since the last call, in order.
     pub(crate) fn take(&self) -> Vec<(TaskId, u32)> {
-        if !self.any.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
         self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut self.tasks.lock().expect("no panic happens under this lock"))
     }

@@ -1,7 +1,7 @@
 //! The core that a task is on, and the ways to spend time on it.
 
 use super::SimPlatform;
-use crate::executor::{Kind, Step};
+use crate::executor::Kind;
 use crate::machine::Machine;
 use raid::platform::{Cpu, Label, Ordering, Work};
 use raid::units::CpuId;
@@ -109,7 +109,8 @@ impl Future for Busy<'_> {
             return Poll::Ready(());
         }
         self.begun = true;
-        self.platform.world().state.borrow_mut().begin_work(self.busy_ns);
+        let state = &mut *self.platform.world().state.borrow_mut();
+        state.begin_work(state.running(), self.busy_ns);
         Poll::Pending
     }
 }
@@ -124,15 +125,12 @@ impl Future for Fence<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let drained = {
-            let state = self.platform.world().state.borrow();
-            let current = state.current.expect("only a running task passes a fence");
-            state.memory.stores_drained(state.tasks[current].cpu)
-        };
-        if !self.full || drained {
+        let state = &mut *self.platform.world().state.borrow_mut();
+        let task = state.running();
+        if !self.full || state.memory.stores_drained(state.tasks[task].cpu) {
             return Poll::Ready(());
         }
-        wait_for_drain(self.platform);
+        state.wait_for_drain(task);
         Poll::Pending
     }
 }
@@ -189,12 +187,4 @@ impl Drop for Sleep<'_> {
             state.timers.release(timer);
         }
     }
-}
-
-/// Marks the current task as waiting for its core's store buffer.
-pub(super) fn wait_for_drain(platform: &SimPlatform) {
-    let state = &mut *platform.world().state.borrow_mut();
-    let current = state.set_step(Step::Drain);
-    let cpu = state.tasks[current].cpu;
-    state.cores.set_draining(cpu, current);
 }

@@ -1,8 +1,7 @@
 //! Machine words on simulated cache lines.
 
-use super::cpu::wait_for_drain;
 use super::{SimCpu, SimPlatform};
-use crate::coherence::{Begun, Operation, Request, WordId};
+use crate::coherence::{Access, Operation, Request, WordId};
 use crate::executor::Step;
 use raid::platform::{Ordering, Word};
 use std::future::Future;
@@ -52,8 +51,9 @@ impl SimWord {
     }
 
     #[inline]
-    fn access(&self, operation: Operation, order: Ordering) -> Access<'_> {
-        Access { word: self, operation, order, stage: Stage::Begin }
+    fn access(&self, operation: Operation, order: Ordering) -> Accessing<'_> {
+        let access = Access { word: self.id, operation, order };
+        Accessing { platform: &self.platform, access, begun: false }
     }
 }
 
@@ -112,69 +112,27 @@ impl Word<SimPlatform> for SimWord {
     }
 }
 
-/// How far an access has come.
-enum Stage {
-    Begin,
-    /// It took effect; the core is still busy with it.
-    Busy(u64),
-    /// The line is under way.
-    Requested,
+/// An access under way: what there is to do beside waiting is done by the executor, step by step.
+struct Accessing<'a> {
+    platform: &'a SimPlatform,
+    access: Access,
+    begun: bool,
 }
 
-struct Access<'a> {
-    word: &'a SimWord,
-    operation: Operation,
-    order: Ordering,
-    stage: Stage,
-}
-
-impl Future for Access<'_> {
+impl Future for Accessing<'_> {
     type Output = u64;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
-        let world = self.word.platform.world();
-        let id = self.word.id;
-        match self.stage {
-            Stage::Busy(old) => return Poll::Ready(old),
-            Stage::Requested | Stage::Begin => {}
-        }
-        let mut state = world.state.borrow_mut();
-        let task = state.current.expect("only a running task reaches memory");
-        let cpu = state.tasks[task].cpu;
-        let now_ns = state.now_ns;
-        // The load of a load-linked pair brings only a copy, and its store may have come too late.
-        if matches!(self.stage, Stage::Requested)
-            && (!self.operation.is_exclusive() || state.tasks[task].arrived_exclusive)
+        let world = self.platform.world();
+        let state = &mut *world.state.borrow_mut();
+        let task = state.running();
+        if self.begun
+            && let Some(old) = state.tasks[task].accessed.take()
         {
-            let old = state.memory.apply(id, self.operation);
-            if !self.operation.is_exclusive() {
-                return Poll::Ready(old);
-            }
-            // The line is there; the core has yet to change the word.
-            state.begin_work(world.machine.core.rmw_hit_ns);
-            drop(state);
-            self.stage = Stage::Busy(old);
-            return Poll::Pending;
+            return Poll::Ready(old);
         }
-        let what = (self.operation, self.order);
-        match state.memory.begin(&world.machine, now_ns, (task, cpu), id, what) {
-            Begun::Done { old, busy_ns } => {
-                state.begin_work(busy_ns);
-                state.schedule_memory();
-                drop(state);
-                self.stage = Stage::Busy(old);
-            }
-            Begun::Requested { line, exclusive } => {
-                state.set_step(Step::Line { line, exclusive });
-                state.schedule_memory();
-                drop(state);
-                self.stage = Stage::Requested;
-            }
-            Begun::MustDrain => {
-                drop(state);
-                wait_for_drain(&self.word.platform);
-            }
-        }
+        state.begin_access(&world.machine, task, self.access);
+        self.begun = true;
         Poll::Pending
     }
 }
@@ -189,25 +147,26 @@ impl Future for Watch<'_> {
     type Output = u64;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
-        let world = self.word.platform.world();
-        let id = self.word.id;
-        let state = &mut *world.state.borrow_mut();
+        let state = &mut *self.word.platform.world().state.borrow_mut();
+        let task = state.running();
         if self.waiting {
-            return Poll::Ready(state.memory.apply(id, Operation::Load));
+            return Poll::Ready(state.tasks[task].accessed.take().expect("the line has arrived"));
         }
         self.waiting = true;
-        let task = state.current.expect("only a running task reaches memory");
+        let id = self.word.id;
+        let load = Access { word: id, operation: Operation::Load, order: Ordering::Relaxed };
+        state.tasks[task].access = Some(load);
         let cpu = state.tasks[task].cpu;
         match state.memory.watch(id, task, cpu) {
             Some(line) => {
-                state.set_step(Step::Watch { line, word: id.0 });
+                state.set_step(task, Step::Watch { line, word: id.0 });
             }
             None => {
                 let line = state.memory.line_of(id);
                 let now_ns = state.now_ns;
                 let request = Request::of_read(task, cpu, now_ns);
                 state.memory.request(now_ns, line, request);
-                state.set_step(Step::Line { line, exclusive: false });
+                state.set_step(task, Step::Line { line, exclusive: false });
                 state.schedule_memory();
             }
         }
