@@ -20,7 +20,10 @@
 //!   read there. A write error on a member with room in that list costs only the sectors, if another
 //!   member has them.
 //!
-//! What to do is decided by the pure planners of [`crate::levels`]; `execute.rs` does it.
+//! - With parity, sectors that a member does not give are put together from the rest of their
+//!   stripe. Where that is beyond redundancy there is an error for those sectors, never wrong data.
+//!
+//! What to do is decided by the pure planners of [`crate::levels`]; `copies/` and `stripe/` do it.
 
 use crate::buffer::{Buffer, SharedBuffer};
 use crate::common::Common;
@@ -30,11 +33,13 @@ use crate::device::Durability;
 use crate::error::{ArrayError, CreateError};
 use crate::jobs::{CheckReport, RecoverOptions, RecoverReport, ResyncOptions, ResyncReport};
 use crate::layout::CopyLayout;
+use crate::layout::parity::ParityLayout;
 use crate::levels::Level;
 use crate::member::{MemberOptions, MemberState};
-use crate::opening;
+use crate::opening::{self, Use};
 use crate::platform::Platform;
 use crate::request::Extent;
+use crate::stripe::ParityArray;
 use crate::tuning::Tuning;
 use crate::units::{MemberIndex, Sector, Sectors};
 use std::sync::Arc;
@@ -61,6 +66,8 @@ pub struct Array<P: Platform> {
 pub(crate) enum Body<P: Platform> {
     /// Each sector once or several times, as it is.
     Copies(CopyArray<P>),
+    /// Data with parity. Its futures are large and are boxed, so that those of copies stay small.
+    Parity(ParityArray<P>),
 }
 
 /// How a read ended.
@@ -85,7 +92,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, whole(devices), options, barrier, false)
+        opening::open(platform, whole(devices), options, barrier, Use::Bare)
     }
 
     /// As [`create`](Self::create), with a resync barrier of the caller's own in place of the one
@@ -99,7 +106,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
         barrier: Arc<dyn ResyncBarrier<P>>,
     ) -> Result<Arc<Self>, CreateError> {
-        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), false)
+        opening::open(platform, whole(devices), options, Barrier::Custom(barrier), Use::Bare)
     }
 
     /// An array of members of which each has its place, its state and its bad blocks, in the order
@@ -115,7 +122,7 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, members, options, barrier, false)
+        opening::open(platform, members, options, barrier, Use::Bare)
     }
 
     /// As [`open`](Self::open), for reading only: nothing is ever written to a member, not even to
@@ -129,13 +136,14 @@ impl<P: Platform> Array<P> {
         options: ArrayOptions,
     ) -> Result<Arc<Self>, CreateError> {
         let barrier = Barrier::Counting(CountingBarrier::new(platform, options.tuning));
-        opening::open(platform, members, options, barrier, true)
+        opening::open(platform, members, options, barrier, Use::ReadOnly)
     }
 
     /// How much the array holds.
     pub fn capacity(&self) -> Sectors {
         match &self.body {
             Body::Copies(array) => array.capacity(),
+            Body::Parity(array) => array.capacity(),
         }
     }
 
@@ -148,6 +156,15 @@ impl<P: Platform> Array<P> {
     pub fn copy_layout(&self) -> Option<&CopyLayout> {
         match &self.body {
             Body::Copies(array) => Some(array.level.layout()),
+            Body::Parity(_) => None,
+        }
+    }
+
+    /// The address map, if the array has parity.
+    pub fn parity_layout(&self) -> Option<&ParityLayout> {
+        match &self.body {
+            Body::Copies(_) => None,
+            Body::Parity(array) => Some(array.level.layout()),
         }
     }
 
@@ -169,16 +186,18 @@ impl<P: Platform> Array<P> {
         self.common().member(member).bad_blocks(cpu).await
     }
 
-    fn common(&self) -> &Common<P> {
+    pub(crate) fn common(&self) -> &Common<P> {
         match &self.body {
             Body::Copies(array) => &array.common,
+            Body::Parity(array) => &array.common,
         }
     }
 
     /// Fills `into` from the sectors that start at `at`.
     ///
     /// # Errors
-    /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`].
+    /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`]; with
+    /// parity [`ArrayError::BeyondRedundancy`].
     pub async fn read(&self, cpu: &P::Cpu, at: Sector, into: Buffer) -> ReadDone {
         let span = tracing::trace_span!("read", at = at.0, bytes = into.len());
         if span.is_disabled() {
@@ -193,6 +212,7 @@ impl<P: Platform> Array<P> {
         match self.check_request(at, into.len()) {
             Ok(extent) => match &self.body {
                 Body::Copies(array) => array.execute_read(cpu, extent, into).await,
+                Body::Parity(array) => Box::pin(array.read(cpu, extent, into)).await,
             },
             Err(error) => ReadDone { result: Err(error), buffer: into },
         }
@@ -201,7 +221,8 @@ impl<P: Platform> Array<P> {
     /// Writes `data` to the sectors that start at `at`, on all members that serve them.
     ///
     /// # Errors
-    /// A request that the array cannot serve, or [`ArrayError::Unwritable`].
+    /// A request that the array cannot serve, or [`ArrayError::Unwritable`]; with parity also
+    /// [`ArrayError::BeyondRedundancy`].
     pub async fn write(
         &self,
         cpu: &P::Cpu,
@@ -229,8 +250,12 @@ impl<P: Platform> Array<P> {
         if self.common().read_only {
             return Err(ArrayError::ReadOnly);
         }
+        if self.common().records.is_some() {
+            return Box::pin(self.write_recorded(cpu, extent, data, durability)).await;
+        }
         match &self.body {
             Body::Copies(array) => array.execute_write(cpu, extent, data, durability).await,
+            Body::Parity(array) => Box::pin(array.write(cpu, extent, data, durability)).await,
         }
     }
 
@@ -242,14 +267,17 @@ impl<P: Platform> Array<P> {
     pub async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         match &self.body {
             Body::Copies(array) => array.flush(cpu).await,
+            Body::Parity(array) => Box::pin(array.flush(cpu)).await,
         }
     }
 
     /// Says that the copies may differ anywhere, as after a power loss. From now on reads stay with
-    /// the first copy, sector by sector until a resync has passed.
+    /// the first copy, sector by sector until a resync has passed. Parity is not read while data can
+    /// be, so with parity this changes nothing.
     pub async fn distrust_copies(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.distrust_from(cpu, Sector(0)).await,
+            Body::Parity(_) => {}
         }
     }
 
@@ -259,6 +287,7 @@ impl<P: Platform> Array<P> {
     pub async fn suspend(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.suspend(cpu).await,
+            Body::Parity(array) => Box::pin(array.suspend(cpu)).await,
         }
     }
 
@@ -269,6 +298,7 @@ impl<P: Platform> Array<P> {
     pub async fn resume(&self, cpu: &P::Cpu) {
         match &self.body {
             Body::Copies(array) => array.resume(cpu).await,
+            Body::Parity(array) => Box::pin(array.resume(cpu)).await,
         }
     }
 
@@ -284,6 +314,7 @@ impl<P: Platform> Array<P> {
     ) -> Result<ResyncReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.resync(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.resync(cpu, options)).await,
         }
     }
 
@@ -299,6 +330,7 @@ impl<P: Platform> Array<P> {
     ) -> Result<CheckReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.check(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.check(cpu, options)).await,
         }
     }
 
@@ -317,6 +349,7 @@ impl<P: Platform> Array<P> {
     ) -> Result<RecoverReport, ArrayError> {
         match &self.body {
             Body::Copies(array) => array.recover(cpu, options).await,
+            Body::Parity(array) => Box::pin(array.recover(cpu, options)).await,
         }
     }
 

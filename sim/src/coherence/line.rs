@@ -228,7 +228,7 @@ impl Line {
     fn other_holders(&self, cpu: u32, transfers: &Transfers) -> Option<Others> {
         let ways = transfers.ways_to(cpu, self.home?);
         if self.exclusive {
-            let nanoseconds = ways.from_cpu_ns(self.owner);
+            let nanoseconds = ways.cpu_to_cpu_ns(self.owner);
             let others =
                 Others { nearest: self.owner, nearest_ns: nanoseconds, farthest_ns: nanoseconds };
             return (self.owner != cpu).then_some(others);
@@ -238,7 +238,7 @@ impl Line {
             if holder == cpu {
                 return;
             }
-            let nanoseconds = ways.from_cpu_ns(holder);
+            let nanoseconds = ways.cpu_to_cpu_ns(holder);
             if nanoseconds < others.nearest_ns {
                 (others.nearest, others.nearest_ns) = (holder, nanoseconds);
             }

@@ -54,7 +54,7 @@ pub(crate) struct WaysTo<'a> {
 impl WaysTo<'_> {
     /// From another core's cache.
     #[inline(always)]
-    pub(crate) fn from_cpu_ns(self, source: u32) -> u64 {
+    pub(crate) fn cpu_to_cpu_ns(self, source: u32) -> u64 {
         self.route_ns[usize::from(self.routes[source as usize].0)]
     }
 }
@@ -176,7 +176,7 @@ mod tests {
 
     fn check(source: u32, target: u32, home: u32, expected_ns: u64) {
         let (_, transfers) = kunpeng();
-        let found_ns = transfers.ways_to(target, NodeId(home)).from_cpu_ns(source);
+        let found_ns = transfers.ways_to(target, NodeId(home)).cpu_to_cpu_ns(source);
         assert_eq!(found_ns, expected_ns, "from {source} to {target} by {home}");
     }
 

@@ -2,9 +2,7 @@
 //! that people and scripts find their way. What mdadm tells by other options (`--examine-bitmap`,
 //! `--examine-badblocks`) follows below.
 
-use super::{
-    BitmapFacts, DeviceRow, Examination, PplFacts, SuperblockFacts, Unused, time_words,
-};
+use super::{BitmapFacts, DeviceRow, Examination, PplFacts, SuperblockFacts, Unused, time_words};
 use crate::arrays::sizes::in_two_units;
 use raid::metadata::Time;
 use raid::metadata::superblock::{Descriptor, MAGIC};
