@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::member::{MemberDevice, MemberOptions};
 use crate::metadata::assembly::Assembly;
 use crate::metadata::bad_blocks::{self, BadBlocks as BadBlockLog};
-use crate::metadata::superblock::{Details, Features, Role, Superblock};
+use crate::metadata::superblock::{Details, Features, Role, Superblock, SuperblockError};
 use crate::patches::Patches;
 use crate::platform::Platform;
 use crate::request::Extent;
@@ -26,34 +26,48 @@ impl<P: Platform> Scanned<P> {
     }
 }
 
-/// The bad-block log of each device that keeps one and is a member.
+/// The bad-block log of each device that has one. With `tolerant`, a device whose log cannot be had
+/// counts as one without a superblock: md refuses it as well.
 pub(super) async fn read_bad_block_logs<P: Platform>(
     cpu: &P::Cpu,
-    scanned: &Scanned<P>,
-    members: impl Iterator<Item = usize>,
-) -> Result<Vec<Option<BadBlockLog>>, OpenError> {
-    let mut logs = vec![None; scanned.devices.len()];
-    for index in members {
-        let (superblock, device) = (scanned.superblock(index), &scanned.devices[index]);
-        let (Details::V1(details), Some((at, length))) =
-            (&superblock.details, superblock.bad_block_log())
-        else {
-            continue;
+    scanned: &mut Scanned<P>,
+    tolerant: bool,
+) -> Vec<Result<Option<BadBlockLog>, OpenError>> {
+    let mut logs = Vec::with_capacity(scanned.devices.len());
+    for (device, candidate) in scanned.devices.iter().zip(&mut scanned.candidates) {
+        let log = match &candidate.superblock {
+            Ok(superblock) => read_bad_block_log::<P>(cpu, device, superblock).await,
+            Err(_) => Ok(None),
         };
-        let name = || device.name().to_owned();
-        let wrong = |cause| OpenError::BadBlocks { device: name(), cause };
-        // Without the feature bit the log is empty, whatever lies in its place.
-        let log = if superblock.has(Features::BAD_BLOCKS) {
-            let bytes = sector_io::read::<P>(cpu, device, Extent { at, length }).await;
-            let unreadable =
-                |cause| OpenError::Unreadable { device: name(), what: "bad-block log", cause };
-            BadBlockLog::decode(&bytes.map_err(unreadable)?, length, details.bad_block_shift)
-        } else {
-            BadBlockLog::new(length, details.bad_block_shift)
-        };
-        logs[index] = Some(log.map_err(wrong)?);
+        if log.is_err() && tolerant {
+            candidate.superblock = Err(SuperblockError::Beside { what: "bad-block log" });
+        }
+        logs.push(log);
     }
-    Ok(logs)
+    logs
+}
+
+async fn read_bad_block_log<P: Platform>(
+    cpu: &P::Cpu,
+    device: &P::Device,
+    superblock: &Superblock,
+) -> Result<Option<BadBlockLog>, OpenError> {
+    let (Details::V1(details), Some((at, length))) =
+        (&superblock.details, superblock.bad_block_log())
+    else {
+        return Ok(None);
+    };
+    let name = || device.name().to_owned();
+    // Without the feature bit the log is empty, whatever lies in its place.
+    let log = if superblock.has(Features::BAD_BLOCKS) {
+        let bytes = sector_io::read::<P>(cpu, device, Extent { at, length }).await;
+        let unreadable =
+            |cause| OpenError::Unreadable { device: name(), what: "bad-block log", cause };
+        BadBlockLog::decode(&bytes.map_err(unreadable)?, length, details.bad_block_shift)
+    } else {
+        BadBlockLog::new(length, details.bad_block_shift)
+    };
+    log.map(Some).map_err(|cause| OpenError::BadBlocks { device: name(), cause })
 }
 
 /// Puts spares into roles that nobody fills, to be rebuilt there.

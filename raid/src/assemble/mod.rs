@@ -77,7 +77,9 @@ pub async fn assemble<P: Platform>(
     devices: Vec<Arc<P::Device>>,
     options: AssembleOptions,
 ) -> Result<Assembled<P>, OpenError> {
-    let scanned = scan::scan::<P>(cpu, devices, options.rules.degraded).await?;
+    let tolerant = options.rules.degraded;
+    let mut scanned = scan::scan::<P>(cpu, devices, tolerant).await?;
+    let mut logs = members::read_bad_block_logs(cpu, &mut scanned, tolerant).await;
     let mut assembly = assembly::assemble(&scanned.candidates, options.rules)?;
     if options.writable {
         check_writable(&assembly)?;
@@ -85,10 +87,12 @@ pub async fn assemble<P: Platform>(
     if options.writable && options.take_spares {
         members::take_spares(&scanned, &mut assembly);
     }
-    let in_use = assembly.slots.iter().flat_map(|slot| slot.devices());
-    let logs = members::read_bad_block_logs(cpu, &scanned, in_use).await?;
+    let mut logs_in_use = vec![None; logs.len()];
+    for index in assembly.slots.iter().flat_map(|slot| slot.devices()) {
+        logs_in_use[index] = std::mem::replace(&mut logs[index], Ok(None))?;
+    }
     let bitmap = bitmaps::read_bitmap(cpu, &scanned, &assembly, options.rules.force).await?;
-    let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs, options };
+    let opening = Opening { scanned: &scanned, assembly: &assembly, logs: &logs_in_use, options };
     let body = match assembly.reshaping {
         None => Body::Whole(opening.open_whole(cpu, bitmap).await?),
         Some(of) => {

@@ -201,13 +201,13 @@ impl Plan<'_> {
         let log = self.array.log();
         // mdadm keeps whole 4 KiB for a bitmap.
         let bitmap_room = bitmap.map(|header| Sectors(header.length().0.next_multiple_of(8)));
-        let room = bitmap_room.or(log).unwrap_or_else(|| space::bitmap_room(self.component_size));
+        let room = self.room_beside(bitmap);
         let at_end = location.version == Version::V1_0;
         let bad_blocks_wished = self.array.bad_block_log;
         let mut bad_blocks = None;
         let data_size = if at_end {
             bad_blocks = bad_blocks_wished.then_some(-8);
-            location.at.0 - room.0 - BAD_BLOCK_LOG.0
+            self.data_size_before(location.at, bitmap).0
         } else {
             let behind = 8 + room.0;
             if location.at.0 + behind + BAD_BLOCK_LOG.0 <= self.data_offset.0 && bad_blocks_wished {
@@ -258,11 +258,28 @@ impl Plan<'_> {
         roles
     }
 
+    /// What lies between superblock and bad-block log.
+    fn room_beside(&self, bitmap: Option<&bitmap::Header>) -> Sectors {
+        // mdadm keeps whole 4 KiB for a bitmap.
+        let bitmap_room = bitmap.map(|header| Sectors(header.length().0.next_multiple_of(8)));
+        let room = bitmap_room.or(self.array.log());
+        room.unwrap_or_else(|| space::bitmap_room(self.component_size))
+    }
+
+    /// The data in front of a superblock at the end.
+    fn data_size_before(&self, superblock: Sector, bitmap: Option<&bitmap::Header>) -> Sectors {
+        Sectors(superblock.0) - self.room_beside(bitmap) - BAD_BLOCK_LOG
+    }
+
     /// Whether RAID 0 has several zones.
     fn sizes_differ(&self) -> bool {
         let chunks = |member: &NewMember| {
-            let size = space::offered(self.array.version, member.size, self.data_offset);
-            size.unwrap_or_default().0 / self.array.geometry.chunk.0
+            let version = self.array.version;
+            let size = match version.location(member.size) {
+                Some(place) if version == Version::V1_0 => self.data_size_before(place.at, None),
+                _ => space::offered(version, member.size, self.data_offset).unwrap_or_default(),
+            };
+            size.0 / self.array.geometry.chunk.0
         };
         let mut sizes = self.array.devices().map(chunks);
         let first = sizes.next();

@@ -17,6 +17,12 @@ pub enum SuperblockError {
         /// The device's size.
         device_size: Sectors,
     },
+    /// There is one, but what has to be known beside it cannot be had.
+    #[error("its {what} cannot be read, so it is not known which of its sectors hold good data")]
+    Beside {
+        /// What it is.
+        what: &'static str,
+    },
     /// Two superblocks of the same age and of different places.
     #[error(
         "superblocks of versions {first} and {second} claim the device, and none is the newer: \
