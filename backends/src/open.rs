@@ -202,8 +202,7 @@ fn finish(path: &Path, fd: OwnedFd, access: Access, direct: bool) -> Result<Open
         flock(&fd, lock).map_err(refused("lock it"))?;
     }
     let size_bytes = seek(&fd, SeekFrom::End(0)).map_err(refused("measure it"))?;
-    let block_bytes =
-        block_bytes(&fd, kind, direct).map_err(refused("ask for its block size"))?;
+    let block_bytes = block_bytes(&fd, kind, direct).map_err(refused("ask for its block size"))?;
     let whole_bytes = size_bytes - size_bytes % u64::from(block_bytes);
     if whole_bytes == 0 {
         return Err(OpenError::TooSmall { path: path.to_owned(), size_bytes, block_bytes });

@@ -181,7 +181,9 @@ fn files_are_made_written_and_verified() {
 
 #[test]
 fn every_level_is_written_and_verified() {
-    for level in ["linear", "0", "1", "4", "5 --layout ra", "6 --layout ddf-N-restart", "10 --layout f2"] {
+    for level in
+        ["linear", "0", "1", "4", "5 --layout ra", "6 --layout ddf-N-restart", "10 --layout f2"]
+    {
         let directory = scratch();
         let line = format!("bench a b c d --create-size 2M --level {level} --chunk 16K --json");
         let output = run_in(

@@ -72,7 +72,8 @@ pub fn copy_out(
                 Some(index) => spare.swap_remove(index),
                 None => Buffer::zeroed(length),
             };
-            let (assembled, at) = (Arc::clone(&open.assembled), Sector(blocks.start / SECTOR_BYTES));
+            let (assembled, at) =
+                (Arc::clone(&open.assembled), Sector(blocks.start / SECTOR_BYTES));
             pipeline.start(Label::new("copy out"), move |cpu| async move {
                 assembled.read(&cpu, at, into).await
             });

@@ -84,10 +84,8 @@ impl Detail {
         let (assembly, fresh) = (&survey.assembly, survey.freshest());
         let geometry = assembly.geometry;
         let layout = geometry.level.to_string();
-        let striped = !matches!(
-            geometry.level,
-            raid::metadata::Level::Raid1 | raid::metadata::Level::Linear
-        );
+        let striped =
+            !matches!(geometry.level, raid::metadata::Level::Raid1 | raid::metadata::Level::Linear);
         Self {
             version: assembly.version.to_string(),
             created_seconds: fresh.created.seconds,
@@ -96,10 +94,7 @@ impl Detail {
             layout: (!layout.is_empty()).then_some(layout),
             chunk_bytes: striped.then(|| geometry.chunk.bytes()),
             array_size_sectors: capacity.0,
-            used_size_sectors: geometry
-                .level
-                .is_redundant()
-                .then_some(assembly.component_size.0),
+            used_size_sectors: geometry.level.is_redundant().then_some(assembly.component_size.0),
             raid_devices: geometry.raid_disks,
             total_devices: survey.files.len() - assembly.left_out.len(),
             state: state(survey),
@@ -170,7 +165,13 @@ fn devices(survey: &Survey) -> Vec<DeviceDetail> {
             let state = "missing".to_owned();
             let (number, file) = (None, None);
             let recovery_offset_sectors = None;
-            rows.push(DeviceDetail { number, role: Some(role), state, file, recovery_offset_sectors });
+            rows.push(DeviceDetail {
+                number,
+                role: Some(role),
+                state,
+                file,
+                recovery_offset_sectors,
+            });
         }
         if let Some(device) = original {
             let state = if is_whole(device) { "active sync" } else { "spare rebuilding" };

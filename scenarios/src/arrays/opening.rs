@@ -10,8 +10,8 @@ use backends::{
 use raid::assemble::{AssembleOptions, Assembled, assemble};
 use raid::metadata::assembly::{self, Assembly, Candidate, Concession};
 use raid::metadata::geometry::Raid0Layout;
-use raid::metadata::{Geometry, Level, Time};
 use raid::metadata::superblock::Superblock;
+use raid::metadata::{Geometry, Level, Time};
 use raid::tuning::Tuning;
 use raid::units::{CpuId, SECTOR_BYTES, Sectors};
 use std::path::PathBuf;
@@ -176,10 +176,9 @@ impl OpenArray {
             now: now(),
             tuning: Tuning::default(),
         };
-        let assembled =
-            machine.block_on(CpuId(0), move |cpu| async move {
-                assemble::<RealPlatform>(&cpu, devices, options).await
-            })?;
+        let assembled = machine.block_on(CpuId(0), move |cpu| async move {
+            assemble::<RealPlatform>(&cpu, devices, options).await
+        })?;
         Ok(Self { survey, machine, assembled: Arc::new(assembled) })
     }
 

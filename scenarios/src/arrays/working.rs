@@ -111,7 +111,8 @@ fn rebuild(open: &OpenArray, interrupt: &Interrupt, done: &mut Done) -> Result<(
     loop {
         let states = {
             let array = Arc::clone(&array);
-            open.machine.block_on(CpuId(0), move |cpu| async move { array.member_states(&cpu).await })
+            open.machine
+                .block_on(CpuId(0), move |cpu| async move { array.member_states(&cpu).await })
         };
         let points = states.iter().filter_map(|state| match state {
             MemberState::Recovering { point } => Some(*point),

@@ -53,7 +53,12 @@ fn json_holds_every_field_of_every_image() {
         for (found, member) in report.as_array().expect("a list").iter().zip(members) {
             let superblock = &found["superblock"];
             let at = |field: &str| format!("{name} {} {field}", member["file"]);
-            assert_eq!(found["problems"].as_array().expect("a list").len(), 0, "{}", at("problems"));
+            assert_eq!(
+                found["problems"].as_array().expect("a list").len(),
+                0,
+                "{}",
+                at("problems")
+            );
             let uuid = superblock["array_uuid"].as_str().expect("a UUID").replace(':', "");
             assert_eq!(uuid, expected["uuid"].as_str().expect("a UUID"), "{}", at("uuid"));
             assert_eq!(superblock["level_number"], expected["level"], "{}", at("level"));

@@ -36,7 +36,8 @@ fn a_part_is_copied_out_wherever_it_begins_and_ends() {
     let members = files.join(" ");
     bench.expect(&format!("copy-out {members} --to whole"), 0);
     let whole = bench.read("whole");
-    for (offset, length) in [(0, 1), (511, 3), (1_000_003, 2_000_001), (whole.len() - 5, 5), (7, 0)] {
+    for (offset, length) in [(0, 1), (511, 3), (1_000_003, 2_000_001), (whole.len() - 5, 5), (7, 0)]
+    {
         let line = format!("copy-out {members} --to part --overwrite --offset {offset}");
         bench.expect(&format!("{line} --length {length}"), 0);
         assert!(bench.read("part") == whole[offset..offset + length], "{offset}+{length}");
@@ -108,10 +109,11 @@ fn check_copy_in(name: &str) {
     let members = files.join(" ");
     bench.expect(&format!("copy-out {members} --to before"), 0);
     let mut content = bench.read("before");
-    let data: Vec<u8> = (0..2_500_000u32).map(|of| (of.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let data: Vec<u8> =
+        (0..2_500_000u32).map(|of| (of.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for (offset, length) in [(0, 700_000), (1_000_001, 2_500_000 - 3), (777, 5)] {
-        let output =
-            bench.run_with(&format!("copy-in {members} --from - --offset {offset}"), &data[..length]);
+        let output = bench
+            .run_with(&format!("copy-in {members} --from - --offset {offset}"), &data[..length]);
         assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
         content[offset..offset + length].copy_from_slice(&data[..length]);
     }

@@ -131,12 +131,8 @@ impl Examination {
     ) -> Result<(), LookError> {
         let Some(tail) = superblock.journal_tail() else { return Ok(()) };
         let (data, size) = (superblock.data_offset(), superblock.data_size());
-        let mut facts = JournalFacts {
-            tail_sector: tail.0,
-            size_sectors: size.0,
-            batches: 0,
-            payloads: 0,
-        };
+        let mut facts =
+            JournalFacts { tail_sector: tail.0, size_sectors: size.0, batches: 0, payloads: 0 };
         let mut scanner = Scanner::new(superblock.memory_uuid(), size, tail);
         while let Some(at) = scanner.wants() {
             let block = file.read(data + Sectors(at.0), BLOCK_BYTES)?;

@@ -2,9 +2,7 @@
 //! that people and scripts find their way. What mdadm tells by other options (`--examine-bitmap`,
 //! `--examine-badblocks`) follows below.
 
-use super::{
-    BitmapFacts, DeviceRow, Examination, PplFacts, SuperblockFacts, Unused, time_words,
-};
+use super::{BitmapFacts, DeviceRow, Examination, PplFacts, SuperblockFacts, Unused, time_words};
 use crate::arrays::sizes::in_two_units;
 use raid::metadata::Time;
 use raid::metadata::superblock::{Descriptor, MAGIC};
@@ -113,12 +111,12 @@ fn version_1(lines: &mut Lines, examination: &Examination, of: &SuperblockFacts)
     lines.time("Update Time", of.updated_seconds);
     if let Some(log) = &examination.bad_blocks {
         let (entries, offset) = (log.entries_max, log.offset_sectors);
-        let present = if of.features.contains(&"bad_blocks") { " - bad blocks present." } else { "" };
+        let present =
+            if of.features.contains(&"bad_blocks") { " - bad blocks present." } else { "" };
         let value = format_args!("{entries} entries available at offset {offset} sectors{present}");
         lines.field("Bad Block Log", value);
     }
     checksum_and_events(lines, of);
-    lines.blank();
     layout_and_chunk(lines, of);
     lines.blank();
     // These two stand a column further left than all others, as mdadm has them.
@@ -164,8 +162,7 @@ fn reshape(lines: &mut Lines, of: &SuperblockFacts) {
     lines.field("Reshape pos'n", format_args!("{}{words}", position / 2));
     if reshape.delta_devices != 0 {
         let delta = reshape.delta_devices;
-        let (before, after) =
-            (i64::from(of.raid_devices) - i64::from(delta), of.raid_devices);
+        let (before, after) = (i64::from(of.raid_devices) - i64::from(delta), of.raid_devices);
         // A shrinking one is told by what it comes from, as `raid_disks` counts what it leads to.
         lines.field("Delta Devices", format_args!("{delta} ({before}->{after})"));
     }
