@@ -264,7 +264,8 @@ mod tests {
         assert!(!intent.clear_idle(false), "the first one only notes it");
         intent.begin(extent(3, 1));
         intent.end(extent(3, 1), true);
-        assert!(!intent.has_idle(false) || intent.clear_idle(false), "a write came in between");
+        assert!(!intent.has_idle(false), "a write came in between");
+        assert!(!intent.clear_idle(false));
         assert!(intent.has_idle(false) && intent.clear_idle(false));
         check(&intent, "......");
         assert!(intent.begin(extent(0, 1)), "a bit on its way out is no bit");
