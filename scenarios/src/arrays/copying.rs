@@ -79,7 +79,7 @@ pub fn copy_out(
             });
             wanted.push_back((piece, blocks.start));
         }
-        let Some(done) = pipeline.take_next() else { break };
+        let Some(done) = pipeline.fetch() else { break };
         let (piece, start) = wanted.pop_front().expect("a piece for each request");
         done.result.with_context(|| format!("the array cannot give bytes {piece:?}"))?;
         interrupt.check("the target is not whole")?;
@@ -143,7 +143,7 @@ pub fn copy_in(
             array.write(&cpu, at, data, Durability::Cached).await.map(|()| filled)
         });
         while pipeline.len() >= requests_under_way(piece_bytes) {
-            finish(pipeline.take_next().expect("requests are under way"))?;
+            finish(pipeline.fetch().expect("requests are under way"))?;
         }
         if let Err(interrupted) = interrupt.check("a part of the data is in the array") {
             drain(&mut pipeline);
@@ -153,7 +153,7 @@ pub fn copy_in(
             break;
         }
     }
-    while let Some(done) = pipeline.take_next() {
+    while let Some(done) = pipeline.fetch() {
         finish(done)?;
     }
     open.machine
@@ -170,7 +170,7 @@ pub fn copy_in(
 
 /// Waits for what is under way, whatever comes of it.
 fn drain<Done: Send + 'static>(pipeline: &mut Pipeline<'_, Done>) {
-    while pipeline.take_next().is_some() {}
+    while pipeline.fetch().is_some() {}
 }
 
 /// Whole blocks, and how many bytes of them are the source's.

@@ -55,7 +55,7 @@ impl<'machine, Done: Send + 'static> Pipeline<'machine, Done> {
     ///
     /// # Panics
     /// If a task of the machine has panicked.
-    pub fn take_next(&mut self) -> Option<Done> {
+    pub fn fetch(&mut self) -> Option<Done> {
         let receiver = self.under_way.pop_front()?;
         Some(receiver.recv().unwrap_or_else(|_| {
             // The task went away unfinished, so the machine has failed, and says why.

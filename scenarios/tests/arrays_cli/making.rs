@@ -19,7 +19,7 @@ fn check(options: &str, members: u32, fields: &[(&str, &str)]) {
     assert_eq!(output.status.code(), Some(0), "{options}: {output:?}");
     let output = bench.run(&format!("copy-out {all} --to -"));
     assert!(output.stdout == data, "{options}: {}", String::from_utf8_lossy(&output.stderr));
-    let redundant = !["linear", "level 0"].iter().any(|level| options.contains(level));
+    let redundant = !["linear", "stripe"].iter().any(|level| options.contains(level));
     if redundant {
         assert_eq!(bench.json(&format!("check {all}"))["mismatch_cnt"], 0, "{options}");
         let line = format!("copy-out --degraded {} --to -", names[1..].join(" "));

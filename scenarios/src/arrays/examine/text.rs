@@ -117,7 +117,6 @@ fn version_1(lines: &mut Lines, examination: &Examination, of: &SuperblockFacts)
         lines.field("Bad Block Log", value);
     }
     checksum_and_events(lines, of);
-    lines.blank();
     layout_and_chunk(lines, of);
     lines.blank();
     // These two stand a column further left than all others, as mdadm has them.
