@@ -74,8 +74,11 @@ while read -r name level count layout chunk metadata bitmap loses; do
     mkdir -p "$folder/in"
     fail() { echo "FAILED  $name: $1"; failed+=("$name"); }
 
-    members=()
-    for ((member = 0; member < count; member++)); do members+=("$folder/m$member.img"); done
+    members=() disks=()
+    for ((member = 0; member < count; member++)); do
+        members+=("$folder/m$member.img")
+        disks+=("/dev/d$member")
+    done
     options=(--level "$level" --raid-devices "$count" --metadata "$metadata" --create-size 8M)
     [[ $layout == - ]] || options+=(--layout "$layout")
     [[ $chunk == - ]] || options+=(--chunk "$chunk")
@@ -100,7 +103,7 @@ while [ \$i -lt $count ]; do
     i=\$((i + 1))
 done
 [ $bitmap = none ] || mdadm --examine-bitmap /dev/d0 >/out/bitmap 2>&1 || echo bitmap >>/out/complaints
-mdadm --assemble /dev/md0 \$(seq -f /dev/d%g 0 $((count - 1))) 2>&1 || exit 1
+mdadm --assemble /dev/md0 ${disks[*]} 2>&1 || exit 1
 cat /proc/mdstat
 cd /sys/block/md0/md
 cat array_state degraded 2>/dev/null | tr '\n' ' ' >/out/state
