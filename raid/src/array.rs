@@ -20,7 +20,10 @@
 //!   read there. A write error on a member with room in that list costs only the sectors, if another
 //!   member has them.
 //!
-//! What to do is decided by the pure planners of [`crate::levels`]; `execute.rs` does it.
+//! - With parity, sectors that a member does not give are put together from the rest of their
+//!   stripe. Where that is beyond redundancy there is an error for those sectors, never wrong data.
+//!
+//! What to do is decided by the pure planners of [`crate::levels`]; `copies/` and `stripe/` do it.
 
 use crate::buffer::{Buffer, SharedBuffer};
 use crate::common::Common;
@@ -192,7 +195,8 @@ impl<P: Platform> Array<P> {
     /// Fills `into` from the sectors that start at `at`.
     ///
     /// # Errors
-    /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`].
+    /// In the result: a request that the array cannot serve, or [`ArrayError::Unreadable`]; with
+    /// parity [`ArrayError::BeyondRedundancy`].
     #[tracing::instrument(
         level = "trace", skip_all, fields(at = at.0, bytes = into.len())
     )]
@@ -209,7 +213,8 @@ impl<P: Platform> Array<P> {
     /// Writes `data` to the sectors that start at `at`, on all members that serve them.
     ///
     /// # Errors
-    /// A request that the array cannot serve, or [`ArrayError::Unwritable`].
+    /// A request that the array cannot serve, or [`ArrayError::Unwritable`]; with parity also
+    /// [`ArrayError::BeyondRedundancy`].
     #[tracing::instrument(
         level = "trace", skip_all, fields(at = at.0, bytes = data.len(), fua = durability == Durability::Fua)
     )]

@@ -266,8 +266,7 @@ impl<P: Platform> ParityArray<P> {
         let mut handed = Vec::new();
         for (block, rows) in parts {
             let mut data = Buffer::zeroed(rows.length().bytes() as usize);
-            for (of, piece, bytes) in right.pieces().filter(|(of, ..)| of == block) {
-                debug_assert_eq!(of, *block);
+            for (_, piece, bytes) in right.pieces().filter(|(of, ..)| of == block) {
                 if let Some(shared) = piece.intersection(*rows) {
                     data[shared.bytes_within(*rows)]
                         .copy_from_slice(&bytes[shared.bytes_within(piece)]);

@@ -1,8 +1,9 @@
 //! Recovery: fills members and replacements that are recovering, window by window in the order of
 //! their own sectors, while requests run on other rows.
 //!
-//! Requests write to recovering members anyway, so what lies behind the recovery point stays as it
-//! should be. A recovery that was cut short goes on from the point.
+//! Requests write new data to recovering members anyway, but parity only where it costs nothing:
+//! beyond the recovery point it is still to be computed. So the point moves past rows before they
+//! are released. A recovery that was cut short goes on from the point; it goes by whole stripes.
 
 use super::batch::Batch;
 use super::fetch::{Fetch, Goal};

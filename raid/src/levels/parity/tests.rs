@@ -1,9 +1,11 @@
 //! Tests of the planner of parity levels: what is read in which case, and that no plan
 //! needs what is lost or leaves parity behind.
 
+use super::ParityLevel;
 use super::blocks::{BlockSet, Rows};
 use super::plan::{Access, ParityStep, Recovery, StripePlan, plan_read, plan_write};
 use crate::layout::parity::{Block, ParityKind, ParityLayout, Raid5Layout, Raid6Layout, StripeMap};
+use crate::levels::DeviceFacts;
 use crate::units::Sectors;
 use proptest::prelude::*;
 
@@ -116,6 +118,45 @@ fn bad_parity_is_computed_if_that_is_free_and_needed_if_data_has_no_other_place(
     access.readable = access.readable.difference(set("D1"));
     access.writable = access.writable.difference(set("D1"));
     assert_eq!(short(&plan("D1", access).unwrap()), "D0 D2 /  / compute P / P");
+}
+
+/// Capacity in sectors or the message; `None` is a missing member.
+#[track_caller]
+fn check_made(kind: ParityKind, sizes: &[Option<u64>], expected: Result<u64, &str>) {
+    let fact = |size: &Option<u64>| {
+        size.map(|size| DeviceFacts {
+            name: "disk".to_owned(),
+            size: Sectors(size),
+            logical_block_bytes: 512,
+        })
+    };
+    let facts: Vec<_> = sizes.iter().map(fact).collect();
+    let made = ParityLevel::new(&facts, kind, Sectors(16));
+    let made = made.map(|level| level.layout().capacity().0).map_err(|error| error.to_string());
+    assert_eq!(made, expected.map_err(str::to_owned));
+}
+
+#[test]
+fn an_array_has_the_size_of_its_smallest_member_times_its_data_members() {
+    let raid5 = ParityKind::Raid5(Raid5Layout::LeftSymmetric);
+    let raid6 = ParityKind::Raid6(Raid6Layout::DdfNRestart);
+    check_made(ParityKind::Raid4, &[Some(100), Some(99)], Ok(6 * 16));
+    check_made(raid5, &[Some(100), None, Some(1000)], Ok(6 * 16 * 2));
+    check_made(raid6, &[Some(100), None, None, Some(160)], Ok(6 * 16 * 2));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_one_message() {
+    let raid5 = ParityKind::Raid5(Raid5Layout::LeftSymmetric);
+    let raid6 = ParityKind::Raid6(Raid6Layout::DdfNRestart);
+    let few = "RAID 6 needs at least 4 members, but there are only 3";
+    check_made(raid6, &[Some(100); 3], Err(few));
+    let many = "RAID 6 has at most 255 members, but there are 256";
+    check_made(raid6, &[Some(100); 256], Err(many));
+    let missing = "RAID 5 cannot do without members 0, 1, which are missing";
+    check_made(raid5, &[None, None, Some(100)], Err(missing));
+    let small = "disk is too small: it has 7680 bytes, and one chunk has 8192";
+    check_made(raid5, &[Some(100), Some(15)], Err(small));
 }
 
 proptest! {
