@@ -10,6 +10,7 @@ use crate::error::ArrayError;
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io::SectorWrite;
+use crate::units::Sectors;
 
 impl<P: Platform> Records<P> {
     /// The members that take part, as indices of devices.
@@ -149,6 +150,12 @@ impl<P: Platform> Records<P> {
     pub(super) async fn needed(&self, cpu: &P::Cpu) -> Option<Vec<Extent>> {
         let intent = self.intent.as_ref()?;
         Some(intent.with(cpu, async |intent: &mut WriteIntent| intent.needed()).await)
+    }
+
+    /// What a bit of the bitmap stands for, in sectors of the sync space.
+    pub(super) async fn bitmap_chunk(&self, cpu: &P::Cpu) -> Option<Sectors> {
+        let intent = self.intent.as_ref()?;
+        Some(intent.with(cpu, async |intent: &mut WriteIntent| intent.chunk()).await)
     }
 
     /// Redundancy agrees in `extent` of the sync space.

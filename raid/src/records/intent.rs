@@ -86,6 +86,11 @@ impl WriteIntent {
         }
     }
 
+    /// What a bit stands for.
+    pub(crate) fn chunk(&self) -> Sectors {
+        self.bitmap.header.chunk()
+    }
+
     /// Sectors where redundancy may disagree, in the sync space, neighbours joined.
     pub(crate) fn needed(&self) -> Vec<Extent> {
         let chunk = self.bitmap.header.chunk().0;

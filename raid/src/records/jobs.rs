@@ -36,7 +36,11 @@ impl<P: Platform> Records<P> {
                 from.map(|at| Extent { at, length: Sector(space.0) - at }).into_iter().collect()
             }
         };
-        let step = step(space, options.window).min(most);
+        let mut step = step(space, options.window).min(most);
+        // A bit is cleared by a step that goes through all that it stands for.
+        if let Some(chunk) = self.bitmap_chunk(cpu).await {
+            step = Sectors(step.0.next_multiple_of(chunk.0));
+        }
         let mut report = ResyncReport::default();
         let mut gone_through = Sectors(0);
         for part in ranges.iter().flat_map(|range| range.split(step)) {

@@ -262,7 +262,7 @@ fn row(lines: &mut Lines, first: &str, of: &DeviceRow) {
     }
     let DeviceRow { number, major, minor, raid_device, .. } = of;
     let numbers = format!("{number:5}   {major:5}    {minor:5}    {raid_device:5}     ");
-    lines.line(format_args!("{first}  {numbers}{state}"));
+    lines.line(format_args!("{first} {numbers}{state}"));
 }
 
 /// As `mdadm --examine-bitmap`.
