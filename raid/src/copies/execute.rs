@@ -169,8 +169,15 @@ impl<P: Platform> CopyArray<P> {
         for location in candidates.iter().copied() {
             let member = self.common.member(location.member);
             let extent = Extent { at: location.at, length: piece.length };
-            if tried.contains(&location.member) || !member.may_read(cpu, extent).await {
+            if tried.contains(&location.member) {
                 continue;
+            }
+            match member.readable(cpu, extent).await {
+                Readable::Yes => {}
+                // While copies differ, each sector has to come from the first member that has it, as
+                // a resync will see it: the piece is read part by part.
+                Readable::InPart if !may_balance => return None,
+                Readable::InPart | Readable::No => continue,
             }
             // Write-mostly candidates are the last.
             let last_resort = member.is_write_mostly();
