@@ -263,7 +263,6 @@ impl<P: Platform> Array<P> {
     ///
     /// # Errors
     /// [`ArrayError::Unflushed`].
-    #[tracing::instrument(level = "trace", skip_all)]
     pub async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         match &self.body {
             Body::Copies(array) => array.flush(cpu).await,

@@ -54,6 +54,8 @@ impl<P: Platform> CopyArray<P> {
         self.level.layout().capacity()
     }
 
+    /// Here and not in `Array`, so that the flush of a job shows in traces too.
+    #[tracing::instrument(level = "trace", skip_all)]
     pub(crate) async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         self.common.suspension.enter(cpu).await;
         let fail = async |member, cause: &IoError| self.fail_member(cpu, member, cause).await;

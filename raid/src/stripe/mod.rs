@@ -92,6 +92,8 @@ impl<P: Platform> ParityArray<P> {
         self.level.layout().capacity()
     }
 
+    /// Here and not in `Array`, so that the flush of a job shows in traces too.
+    #[tracing::instrument(level = "trace", skip_all)]
     pub(crate) async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         self.common.suspension.enter(cpu).await;
         let result = self.flush_members(cpu).await;
