@@ -23,6 +23,10 @@ pub trait Scenario: Sync {
     fn variants(&self) -> Vec<Variant>;
     /// What a run tells.
     fn kind(&self) -> Kind;
+    /// The machine file that the story is told on, if no other is asked for.
+    fn machine(&self) -> &'static str {
+        "kunpeng920"
+    }
     /// Whether the machine is large enough.
     ///
     /// # Errors

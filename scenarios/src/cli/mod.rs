@@ -96,9 +96,9 @@ pub enum MachineVerb {
 /// Which machine to simulate.
 #[derive(Args, Clone, Debug)]
 pub struct MachineArguments {
-    /// One of `machine list`, or a machine file.
-    #[arg(long, value_name = "NAME|FILE", default_value = "kunpeng920")]
-    pub machine: String,
+    /// One of `machine list`, or a machine file; the scenario's own if left out.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
 }
 
 /// Arguments of `run`.

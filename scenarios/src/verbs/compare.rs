@@ -12,7 +12,7 @@ use sim::machine::{Level, Machine, MachineFile, Parameter};
 use std::time::Instant;
 
 pub(super) fn compare(arguments: &CompareArguments, json: bool) -> Result<Finished> {
-    let (scenario, file) = open(&arguments.scenario, &arguments.machine.machine)?;
+    let (scenario, file) = open(&arguments.scenario, &arguments.machine)?;
     let name = scenario.name();
     if let Kind::Property { statement } = scenario.kind() {
         bail!("{name} checks that {statement}: there is nothing to compare; try `hunt {name}`");

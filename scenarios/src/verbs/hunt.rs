@@ -40,9 +40,10 @@ struct Failure {
 const SEEDS_PER_CORE_AND_ROUND: u64 = 64;
 
 pub(super) fn hunt(arguments: &HuntArguments, json: bool) -> Result<Finished> {
-    let (scenario, file) = open(&arguments.scenario, &arguments.machine.machine)?;
+    let (scenario, file) = open(&arguments.scenario, &arguments.machine)?;
     let chosen = chosen_variants(scenario, arguments.variant.as_deref())?;
     let machine = file.nominal();
+    let machine_name = arguments.machine.machine.as_deref().unwrap_or(scenario.machine());
     let described = scenario.variants();
     let variants = chosen
         .into_iter()
@@ -56,7 +57,7 @@ pub(super) fn hunt(arguments: &HuntArguments, json: bool) -> Result<Finished> {
             let failure = found.map(|(seed, violation)| Failure {
                 seed,
                 violation,
-                replay: replay_line(scenario.name(), &name, seed, &arguments.machine.machine),
+                replay: replay_line(scenario.name(), &name, seed, machine_name),
             });
             VariantReport { name, held: failure.is_none(), seeds_tried, failure }
         })

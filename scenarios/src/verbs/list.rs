@@ -11,6 +11,7 @@ struct Entry {
     name: &'static str,
     about: &'static str,
     tells: String,
+    machine: &'static str,
     variants: Vec<VariantEntry>,
 }
 
@@ -30,6 +31,7 @@ pub(super) fn list(json: bool) -> Result<Finished> {
                 Kind::Measures { quantity, unit } => format!("measures {quantity} in {unit}"),
                 Kind::Property { statement } => format!("checks that {statement}"),
             },
+            machine: scenario.machine(),
             variants: scenario
                 .variants()
                 .into_iter()
@@ -47,5 +49,6 @@ fn render(entry: &Entry) -> String {
     for variant in &entry.variants {
         table.row([format!("  {}", variant.name), variant.about.clone()]);
     }
-    format!("{}: {}\n  {}\n{}", entry.name, entry.about, entry.tells, table.render())
+    let Entry { name, about, tells, machine, .. } = entry;
+    format!("{name}: {about}\n  {tells}, on {machine} if not told otherwise\n{}", table.render())
 }

@@ -16,7 +16,7 @@ mod trace;
 
 use crate::arrays::opening::{Permission, raid0_layout};
 use crate::catalogue::{self, Scenario};
-use crate::cli::{Cli, MemberArguments, Verb};
+use crate::cli::{Cli, MachineArguments, MemberArguments, Verb};
 use anyhow::Result;
 use serde::Serialize;
 use sim::machine::MachineFile;
@@ -87,10 +87,13 @@ fn permission(arguments: &MemberArguments, writable: bool) -> Result<Permission>
     })
 }
 
-/// The scenario and the machine that were asked for, if they fit together.
-fn open(scenario: &str, machine: &str) -> Result<(&'static dyn Scenario, MachineFile)> {
+/// The scenario and the machine that were asked for, or the scenario's own, if they fit together.
+fn open(
+    scenario: &str,
+    machine: &MachineArguments,
+) -> Result<(&'static dyn Scenario, MachineFile)> {
     let scenario = catalogue::find(scenario)?;
-    let file = MachineFile::open(machine)?;
+    let file = MachineFile::open(machine.machine.as_deref().unwrap_or(scenario.machine()))?;
     if let Err(needs) = scenario.fits(&file.nominal().shape) {
         anyhow::bail!("{} does not run on {}: it needs {needs}", scenario.name(), file.name());
     }

@@ -32,7 +32,7 @@ struct PropertyVariant {
 }
 
 pub(super) fn run(arguments: &RunArguments, json: bool) -> Result<Finished> {
-    let (scenario, file) = open(&arguments.scenario, &arguments.machine.machine)?;
+    let (scenario, file) = open(&arguments.scenario, &arguments.machine)?;
     let chosen = chosen_variants(scenario, arguments.variant.as_deref())?;
     let machine = file.nominal();
     let setup = Setup { machine: &machine, seed: arguments.seed, size: Size::Full, trace: false };

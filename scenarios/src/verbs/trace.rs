@@ -19,7 +19,7 @@ struct Report {
 }
 
 pub(super) fn trace(arguments: &TraceArguments, json: bool) -> Result<Finished> {
-    let (scenario, file) = open(&arguments.scenario, &arguments.machine.machine)?;
+    let (scenario, file) = open(&arguments.scenario, &arguments.machine)?;
     let variant = match &arguments.variant {
         Some(name) => catalogue::find_variant(scenario, name)?,
         None => 0,
