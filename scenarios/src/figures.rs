@@ -24,30 +24,146 @@ impl Role {
     }
 }
 
-/// One published figure.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One published figure, or a statement about several.
+#[derive(Clone, Debug)]
 pub struct Figure {
-    /// Scenario and variant, such as `raid10-resync-lock/before`.
+    /// The scenario and what is said of it, such as `raid10-resync-lock/before`.
     pub id: String,
+    /// The scenario that shows it.
+    pub scenario: String,
     /// The machine file that it was measured on a machine of.
     pub machine: String,
     /// What was measured.
     pub system: String,
     /// What its authors say of it.
     pub statement: String,
+    /// What of the simulation it is held against.
+    pub measure: Measure,
     /// The figure.
-    pub value: f64,
-    /// Half of the last digit that was published.
-    pub precision: f64,
-    /// The same on a second machine of the same model, where it was measured.
-    pub second_machine: Option<f64>,
-    /// Its unit.
+    pub published: Published,
+    /// Its unit; empty for a ratio.
     pub unit: String,
     /// What it is used for.
     pub role: Role,
     /// Who published it where and when.
     pub source: String,
+}
+
+/// What of a scenario's variants a figure is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// What one variant measures.
+    Of(String),
+    /// What one measures over what another does, on the same machine with the same seed.
+    Ratio {
+        /// The one.
+        of: String,
+        /// The other.
+        to: String,
+    },
+    /// The variants, from the one that measures least to the one that measures most.
+    Rising(Vec<String>),
+}
+
+impl Measure {
+    /// The variants that must run.
+    pub fn variants(&self) -> Vec<&str> {
+        match self {
+            Measure::Of(variant) => vec![variant],
+            Measure::Ratio { of, to } => vec![of, to],
+            Measure::Rising(variants) => variants.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// What was published.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Published {
+    /// A number.
+    Value {
+        /// The number.
+        value: f64,
+        /// Half of the last digit that was published.
+        precision: f64,
+        /// The same on a second machine of the same model, where it was measured.
+        second_machine: Option<f64>,
+    },
+    /// Two numbers that it lies between.
+    Range {
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
+    /// A number that it reaches or passes.
+    AtLeast(f64),
+    /// An order without numbers.
+    Order,
+}
+
+/// A figure as the file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    id: String,
+    machine: String,
+    system: String,
+    statement: String,
+    #[serde(default)]
+    unit: String,
+    role: Role,
+    source: String,
+    /// The part of the id before the slash if left out; likewise the variant, the part after it.
+    scenario: Option<String>,
+    variant: Option<String>,
+    against: Option<String>,
+    value: Option<f64>,
+    #[serde(default)]
+    precision: f64,
+    range: Option<[f64; 2]>,
+    at_least: Option<f64>,
+    rising: Option<Vec<String>>,
+}
+
+impl Entry {
+    /// # Panics
+    /// If the entry gives not exactly one kind of figure: the file is part of the program.
+    fn figure(self) -> Figure {
+        let (scenario, name) = self.id.split_once('/').expect("an id names scenario and figure");
+        let of = self.variant.unwrap_or_else(|| name.to_owned());
+        let (measure, published) = match (self.value, self.range, self.at_least, self.rising) {
+            (None, None, None, Some(rising)) => (Measure::Rising(rising), Published::Order),
+            (value, range, at_least, None) => {
+                let published = match (value, range, at_least) {
+                    (Some(value), None, None) => {
+                        let precision = self.precision;
+                        Published::Value { value, precision, second_machine: None }
+                    }
+                    (None, Some([low, high]), None) => Published::Range { low, high },
+                    (None, None, Some(least)) => Published::AtLeast(least),
+                    _ => panic!("{}: one of value, range and at_least", self.id),
+                };
+                match self.against {
+                    Some(to) => (Measure::Ratio { of, to }, published),
+                    None => (Measure::Of(of), published),
+                }
+            }
+            _ => panic!("{}: an order has no number", self.id),
+        };
+        Figure {
+            scenario: self.scenario.unwrap_or_else(|| scenario.to_owned()),
+            machine: self.machine,
+            system: self.system,
+            statement: self.statement,
+            measure,
+            published,
+            unit: self.unit,
+            role: self.role,
+            source: self.source,
+            id: self.id,
+        }
+    }
 }
 
 /// A contended user-space lock in many placements, on one machine.
@@ -81,16 +197,21 @@ pub struct LockTableRow {
     pub second_machine_ns: f64,
 }
 
-/// All figures: those of mailing-list threads, and each row of the contended-lock table.
-pub static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
+/// What the threads published that the scenarios are from.
+pub static THREAD_FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {
-        figure: Vec<Figure>,
+        figure: Vec<Entry>,
     }
     let text = include_str!("../data/figures.toml");
-    let mut figures = toml::from_str::<File>(text).expect("the figures that we ship parse").figure;
-    figures.extend(LOCK_TABLE.rows.iter().map(figure_of_row));
-    figures
+    let entries = toml::from_str::<File>(text).expect("the figures that we ship parse").figure;
+    entries.into_iter().map(Entry::figure).collect()
+});
+
+/// All figures: those of the threads, and each row of the contended-lock table.
+pub static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
+    let rows = LOCK_TABLE.rows.iter().map(figure_of_row);
+    THREAD_FIGURES.iter().cloned().chain(rows).collect()
 });
 
 /// The transfer costs of the machine are set from this table, so it is no prediction.
@@ -98,12 +219,16 @@ fn figure_of_row(row: &LockTableRow) -> Figure {
     let LockTable { source, program, machine, .. } = &*LOCK_TABLE;
     Figure {
         id: format!("lock-table/{}", row.name),
+        scenario: "lock-table".to_owned(),
         machine: machine.clone(),
         system: program.clone(),
         statement: row.placement.clone(),
-        value: row.measured_ns,
-        precision: 0.5,
-        second_machine: Some(row.second_machine_ns),
+        measure: Measure::Of(row.name.clone()),
+        published: Published::Value {
+            value: row.measured_ns,
+            precision: 0.5,
+            second_machine: Some(row.second_machine_ns),
+        },
         unit: "ns".to_owned(),
         role: Role::Input,
         source: source.clone(),
@@ -168,6 +293,8 @@ impl FigureReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue;
+    use sim::machine::MachineFile;
 
     #[test]
     fn every_figure_has_a_source_and_an_id_of_its_own() {
@@ -176,7 +303,19 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), count);
-        assert!(FIGURES.iter().all(|figure| figure.source.len() > 20 && figure.value > 0.0));
+        assert!(FIGURES.iter().all(|figure| figure.source.len() > 20));
+    }
+
+    #[test]
+    fn every_figure_is_about_a_scenario_a_machine_and_variants_that_there_are() {
+        for Figure { id, scenario, machine, measure, .. } in &*FIGURES {
+            let found = catalogue::find(scenario).unwrap_or_else(|error| panic!("{id}: {error}"));
+            assert!(MachineFile::preset(machine).is_ok(), "{id}: {machine}");
+            for variant in measure.variants() {
+                catalogue::find_variant(found, variant)
+                    .unwrap_or_else(|error| panic!("{id}: {error}"));
+            }
+        }
     }
 
     #[test]

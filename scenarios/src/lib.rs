@@ -17,6 +17,7 @@ pub mod placement;
 pub mod quantity;
 pub mod report;
 pub mod statistics;
+pub mod sweep;
 pub mod target;
 pub mod verbs;
 pub mod workload;

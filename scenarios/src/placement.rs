@@ -17,6 +17,8 @@ pub enum Binding {
     Unbound,
     /// On the cores of one node.
     Node(NodeId),
+    /// On the cores of this many nodes, from the first.
+    FirstNodes(u32),
 }
 
 /// The core of each of `jobs` jobs.
@@ -30,6 +32,7 @@ pub fn place_jobs(shape: &Shape, jobs: u32, binding: Binding, seed: u64) -> Vec<
         .filter(|candidate| match binding {
             Binding::Unbound => true,
             Binding::Node(node) => candidate.node == node,
+            Binding::FirstNodes(count) => candidate.node.0 < count,
         })
         .collect();
     assert!(!candidates.is_empty(), "no core for {binding:?}");

@@ -14,7 +14,7 @@ fn run(scenario: &str, variant: &str, setup: Setup<'_>) -> RunReport {
 fn check(scenario: &str, variant: &str) {
     let machine = MachineFile::preset("kunpeng920").expect("a preset").nominal();
     let run_with = |seed, trace| {
-        let setup = Setup { machine: &machine, seed, size: Size::Small, trace };
+        let setup = Setup { size: Size::Small, trace, ..Setup::new(&machine, seed) };
         let report = run(scenario, variant, setup);
         (report.trace_hash, report.events, report.virtual_ns)
     };

@@ -2,7 +2,7 @@
 //! jobs and power cuts. And the cases that once broke a promise.
 
 use rayon::prelude::*;
-use scenarios::catalogue::{self, Setup, Size};
+use scenarios::catalogue::{self, Setup};
 use sim::machine::MachineFile;
 
 /// Cases of each variant; there are 28 variants.
@@ -12,7 +12,7 @@ const CASES_EACH: u64 = 360;
 fn violation_of(variant: usize, seed: u64) -> Option<String> {
     let machine = MachineFile::preset("desktop-4c").expect("a preset").nominal();
     let scenario = catalogue::find("array-promises").expect("it is in the catalogue");
-    let setup = Setup { machine: &machine, seed, size: Size::Full, trace: false };
+    let setup = Setup::new(&machine, seed);
     scenario.run(variant, &setup).violation
 }
 

@@ -7,6 +7,7 @@
 
 use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
 use crate::figures::{LOCK_TABLE, LockTableRow};
+use crate::sweep::Axis;
 use raid::lock::{SpinKind, SpinLock};
 use raid::platform::{Cpu, Label, Ordering, Place, Platform, Word, Work};
 use raid::units::CpuId;
@@ -53,6 +54,10 @@ impl Scenario for ContendedLockTable {
         Kind::Measures { quantity: "time an acquisition", unit: "ns" }
     }
 
+    fn axes(&self) -> &'static [Axis] {
+        &[Axis::Lock]
+    }
+
     fn fits(&self, shape: &Shape) -> Result<(), String> {
         let cores = LOCK_TABLE.rows.iter().flat_map(|row| &row.cpus).max().map_or(0, |cpu| cpu + 1);
         match shape.cpu_count() >= cores {
@@ -70,7 +75,8 @@ impl Scenario for ContendedLockTable {
         machine.core.atomics = Atomics::LoadLinked;
         let mut world = Simulation::new(&machine, options);
         let platform = world.platform();
-        let shared = Arc::new(Shared::new(&platform));
+        let kind = setup.changes.lock.unwrap_or(SpinKind::TestAndSet);
+        let shared = Arc::new(Shared::new(&platform, kind));
         // The measured runs are so long that fetching the array from memory at first is no part of
         // them. A page belongs to the node of the thread that touches it first.
         for (thread, cpu) in cpus.iter().enumerate() {
@@ -126,9 +132,9 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(platform: &SimPlatform) -> Self {
+    fn new(platform: &SimPlatform, kind: SpinKind) -> Self {
         let label = Label::new("lock");
-        let lock = SpinLock::new(platform, label, SpinKind::TestAndSet, Place::Alone, ());
+        let lock = SpinLock::new(platform, label, kind, Place::Alone, ());
         let lines = BITS.div_ceil(LINE_BITS) as u32;
         let label = Label::new("array");
         let region = platform.region(label, 0, lines * LINE_BYTES);

@@ -9,6 +9,7 @@ pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
 
 use crate::statistics::IoSummary;
+use crate::sweep::{Axis, Changes};
 use sim::contention::ContentionTable;
 use sim::machine::{Machine, Shape};
 use sim::{Simulation, record_trace};
@@ -26,6 +27,17 @@ pub trait Scenario: Sync {
     /// The machine file that the story is told on, if no other is asked for.
     fn machine(&self) -> &'static str {
         "kunpeng920"
+    }
+    /// What a sweep may turn.
+    fn axes(&self) -> &'static [Axis] {
+        &[]
+    }
+    /// Whether a run can be changed like that, along axes that there are.
+    ///
+    /// # Errors
+    /// What it would need, in words.
+    fn can_change(&self, _changes: &Changes) -> Result<(), String> {
+        Ok(())
     }
     /// Whether the machine is large enough.
     ///
@@ -73,6 +85,8 @@ pub struct Setup<'a> {
     pub size: Size,
     /// Whether the text trace is kept.
     pub trace: bool,
+    /// What is otherwise than in the story.
+    pub changes: Changes,
 }
 
 /// How much of the system a run builds, and for how long.
@@ -105,7 +119,12 @@ pub struct RunReport {
     pub trace: Option<String>,
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// The story as it is, in full, without a trace.
+    pub fn new(machine: &'a Machine, seed: u64) -> Self {
+        Self { machine, seed, size: Size::Full, trace: false, changes: Changes::default() }
+    }
+
     /// Calls `run`, which runs `world`; its result and, if it was asked for, the text trace.
     fn run<R>(
         &self,
@@ -139,7 +158,7 @@ impl RunReport {
 /// Every scenario, in the order in which `list` names them.
 pub fn all() -> [&'static dyn Scenario; 4] {
     [
-        &raid10_resync_lock::Raid10ResyncLock,
+        &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,

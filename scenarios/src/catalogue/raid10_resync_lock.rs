@@ -10,17 +10,33 @@
 use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
 use crate::job;
 use crate::placement::{Binding, place_jobs};
+use crate::sweep::{Axis, Changes};
 use crate::target::Target;
 use crate::workload::{Pattern, Schedule, Workload};
+use raid::concurrency::barrier::ResyncBarrier;
 use raid::lock::SpinKind;
 use raid::tuning::{Placement, ResyncLock, Tuning, Wake};
 use raid::units::{NodeId, Sectors};
 use raid::{Array, ArrayOptions, Level};
 use sim::machine::Shape;
-use sim::{Options, Outcome, Simulation};
+use sim::{Options, Outcome, SimPlatform, Simulation};
+use std::sync::Arc;
 
 /// The scenario.
-pub struct Raid10ResyncLock;
+pub struct Raid10ResyncLock {
+    /// A design from outside, as one more variant, the last.
+    pub own: Option<OwnBarrier>,
+}
+
+/// A barrier of the user's own, in the place of the built-in ones.
+pub struct OwnBarrier {
+    /// The variant's name.
+    pub name: &'static str,
+    /// What is different in it.
+    pub about: &'static str,
+    /// Makes one for each array.
+    pub make: fn(&SimPlatform) -> Arc<dyn ResyncBarrier<SimPlatform>>,
+}
 
 const MEMBERS: u32 = 4;
 /// The thread's `-randseed`. What the run's own seed decides is the placement of the jobs and how
@@ -44,6 +60,15 @@ struct Dimensions {
     io_depth: u32,
     warm_up_ns: u64,
     measured_ns: u64,
+}
+
+impl Dimensions {
+    /// Other jobs, of the story's depth; more of them share the requests that the story has under
+    /// way, or the burst with which all start would outlast the run.
+    fn with_jobs(self, jobs: u32) -> Self {
+        let io_depth = self.io_depth.min((self.io_depth * self.jobs / jobs).max(1));
+        Self { jobs, io_depth, ..self }
+    }
 }
 
 /// What one variant chooses.
@@ -135,13 +160,26 @@ impl Scenario for Raid10ResyncLock {
     }
 
     fn variants(&self) -> Vec<Variant> {
+        let built_in = CHOICES.iter().map(|choice| (choice.name, choice.about));
+        let own = self.own.iter().map(|own| (own.name, own.about));
         let variant =
-            |choice: &Choice| Variant { name: choice.name.into(), about: choice.about.into() };
-        CHOICES.iter().map(variant).collect()
+            |(name, about): (&str, &str)| Variant { name: name.into(), about: about.into() };
+        built_in.chain(own).map(variant).collect()
     }
 
     fn kind(&self) -> Kind {
         Kind::Measures { quantity: "bandwidth", unit: "GiB/s" }
+    }
+
+    fn axes(&self) -> &'static [Axis] {
+        &[Axis::Cpus, Axis::Drives, Axis::Nodes, Axis::Lock]
+    }
+
+    fn can_change(&self, changes: &Changes) -> Result<(), String> {
+        match changes.drives {
+            Some(..2) => Err("two drives at least, one for each copy".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     fn fits(&self, _shape: &Shape) -> Result<(), String> {
@@ -149,12 +187,16 @@ impl Scenario for Raid10ResyncLock {
     }
 
     fn run(&self, variant: usize, setup: &Setup<'_>) -> RunReport {
-        let choice = &CHOICES[variant];
-        let options = Options { seed: setup.seed, ..Options::default() };
-        let mut world = Simulation::new(setup.machine, options);
+        // Of a barrier from outside, all but the barrier is as before.
+        let (choice, own) = match CHOICES.get(variant) {
+            Some(choice) => (choice, None),
+            None => (&BEFORE, self.own.as_ref()),
+        };
+        let seeded = Options { seed: setup.seed, ..Options::default() };
+        let mut world = Simulation::new(setup.machine, seeded);
         let platform = world.platform();
         let drive_size = Sectors::from_bytes_rounded_down(DRIVE_BYTES);
-        let drives = (0..MEMBERS)
+        let drives = (0..setup.changes.drives.unwrap_or(MEMBERS))
             .map(|index| {
                 let name = format!("nvme{index}n1");
                 world.drive_without_content(&name, &setup.machine.drive, drive_size)
@@ -162,22 +204,36 @@ impl Scenario for Raid10ResyncLock {
             .collect();
         let tuning = Tuning {
             resync_lock: choice.resync_lock,
-            spin_kind: choice.spin_kind,
+            spin_kind: setup.changes.lock.unwrap_or(choice.spin_kind),
             wake: choice.wake,
             placement: choice.placement,
             ..Tuning::default()
         };
         let level = Level::raid10_near(2);
         let chunk = Sectors::from_bytes_rounded_down(CHUNK_BYTES);
-        let array = Array::create(&platform, drives, ArrayOptions { level, chunk, tuning })
-            .expect("four drives of 1 TiB make a raid10");
-        let dimensions = match setup.size {
+        let options = ArrayOptions { level, chunk, tuning };
+        let array = match own {
+            None => Array::create(&platform, drives, options),
+            Some(own) => {
+                let barrier = (own.make)(&platform);
+                Array::create_with_barrier(&platform, drives, options, barrier)
+            }
+        }
+        .expect("two drives of 1 TiB and more make a raid10");
+        let mut dimensions = match setup.size {
             Size::Full => FULL,
             Size::Small => SMALL,
         };
+        if let Some(jobs) = setup.changes.cpus {
+            dimensions = dimensions.with_jobs(jobs);
+        }
         let workload = workload(array.capacity(), dimensions);
         let Schedule { measure_from_ns, end_ns, .. } = workload.schedule;
-        let cpus = place_jobs(&setup.machine.shape, dimensions.jobs, choice.binding, setup.seed);
+        let binding = match (choice.binding, setup.changes.nodes) {
+            (Binding::Unbound, Some(nodes)) => Binding::FirstNodes(nodes),
+            (binding, _) => binding,
+        };
+        let cpus = place_jobs(&setup.machine.shape, dimensions.jobs, binding, setup.seed);
         let running = job::start(&platform, &Target::Array(array), workload, &cpus, |_, _| {});
         let ((contention, outcome), trace) = setup.run(&mut world, |world| {
             world.run_until(measure_from_ns);

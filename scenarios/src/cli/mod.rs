@@ -9,6 +9,7 @@ pub use arrays::{
 };
 
 use crate::quantity::{ByteCount, Duration};
+use crate::sweep::Sweep;
 use crate::workload::Pattern;
 use clap::{Args, Parser, Subcommand};
 
@@ -121,7 +122,18 @@ pub struct RunArguments {
 #[derive(Args, Debug)]
 pub struct CompareArguments {
     /// A scenario that `list` names.
-    pub scenario: String,
+    #[arg(required_unless_present = "all")]
+    pub scenario: Option<String>,
+    /// Every published figure of every scenario, in one table.
+    #[arg(long, conflicts_with_all = ["scenario", "explain", "sweep", "machine"])]
+    pub all: bool,
+    /// Print each variant's curve along cpus, drives, nodes or lock, such as cpus=1..128 (doubling),
+    /// drives=4,8,24 or lock=ticket,queued,numa-aware.
+    #[arg(long, value_name = "AXIS=POINTS", conflicts_with = "explain")]
+    pub sweep: Option<Sweep>,
+    /// Print the curve as CSV.
+    #[arg(long, requires = "sweep", conflicts_with = "json")]
+    pub csv: bool,
     /// How many seeds, each with its own draw from the machine file's ranges.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub samples: u32,

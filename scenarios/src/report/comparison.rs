@@ -3,9 +3,10 @@
 //! Everything but the events a second follows from the runs alone, in their order.
 
 use super::contention::{self, ContentionReport};
+use super::outcomes::{self, Outcome};
 use super::table::Table;
 use crate::catalogue::{Kind, RunReport, Scenario};
-use crate::figures::{FIGURES, FigureReport, Role, error_percent};
+use crate::figures::{FIGURES, Figure, FigureReport, Measure, Published, Role, error_percent};
 use crate::quantity::{count, nanoseconds, three_digits};
 use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
 use serde::Serialize;
@@ -38,6 +39,8 @@ pub struct Comparison {
     pub unit: &'static str,
     /// What was published, beside the simulation.
     pub figures: Vec<FigureReport>,
+    /// What was published of several variants together: ratios and orders.
+    pub outcomes: Vec<Outcome>,
     /// Root of the mean square of the logarithms of simulated over published, if there are many.
     pub log_error_root_mean_square: Option<f64>,
     /// The variants.
@@ -102,6 +105,16 @@ impl Comparison {
             .iter()
             .filter_map(|report| figure_beside(scenario.name(), machine, report))
             .collect();
+        let is_of_several = |figure: &&Figure| {
+            figure.scenario == scenario.name()
+                && figure.machine == machine
+                && !matches!(figure.measure, Measure::Of(_))
+        };
+        let outcomes = FIGURES
+            .iter()
+            .filter(is_of_several)
+            .filter_map(|figure| Outcome::of(figure, scenario, variants))
+            .collect();
         let pairs = figures.iter().map(|figure| (figure.simulated, figure.reference()));
         let log_error = (figures.len() >= 5).then(|| log_error_root_mean_square(pairs));
         let violations = variants
@@ -118,6 +131,7 @@ impl Comparison {
             quantity,
             unit,
             figures,
+            outcomes,
             log_error_root_mean_square: log_error,
             variants: reports,
             explanation: Vec::new(),
@@ -129,6 +143,9 @@ impl Comparison {
     /// The comparison as tables.
     pub fn render(&self) -> String {
         let mut parts = vec![self.render_variants()];
+        if !self.outcomes.is_empty() {
+            parts.push(outcomes::render(&self.outcomes));
+        }
         let runs: Vec<(&str, &ContentionReport)> =
             self.variants.iter().map(|it| (it.name.as_str(), &it.contention)).collect();
         let contention = contention::render(&runs);
@@ -271,19 +288,25 @@ fn latency(variant: &VariantReport, latency_ns: fn(&IoSummary) -> u64) -> Option
 
 /// What was published of this variant on this machine, beside what was simulated.
 fn figure_beside(scenario: &str, machine: &str, report: &VariantReport) -> Option<FigureReport> {
-    let id = format!("{scenario}/{}", report.name);
-    let figure = FIGURES.iter().find(|figure| figure.id == id && figure.machine == machine)?;
+    let is_of = |figure: &&Figure| {
+        let Measure::Of(variant) = &figure.measure else { return false };
+        figure.scenario == scenario && *variant == report.name && figure.machine == machine
+    };
+    let figure = FIGURES.iter().find(is_of)?;
+    let Published::Value { value, precision, second_machine } = figure.published else {
+        return None;
+    };
     let spread = report.measured?;
     Some(FigureReport {
-        id,
+        id: format!("{scenario}/{}", report.name),
         unit: figure.unit.clone(),
-        published: figure.value,
-        second_machine: figure.second_machine,
+        published: value,
+        second_machine,
         simulated: spread.median,
         low: spread.low,
         high: spread.high,
-        error_percent: error_percent(spread.median, figure.value),
-        inside: spread.contains_about(figure.value, figure.precision),
+        error_percent: error_percent(spread.median, value),
+        inside: spread.contains_about(value, precision),
         role: figure.role,
         source: figure.source.clone(),
     })

@@ -2,5 +2,7 @@
 
 pub mod comparison;
 pub mod contention;
+pub mod curve;
+pub mod outcomes;
 pub mod progress;
 pub mod table;

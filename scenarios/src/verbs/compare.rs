@@ -1,62 +1,71 @@
 //! `raidbed compare`: each variant over seeds and over samples of the machine file's ranges, on all
 //! cores of the host. The results do not depend on how many there are.
 
+use super::figures::compare_all;
+use super::sampling::{Batch, Sampling};
+use super::sweep::{Form, sweep};
 use super::{Finished, Verdict, finish, open};
-use crate::catalogue::{Kind, RunReport, Scenario, Setup, Size};
+use crate::catalogue::{Kind, Scenario, Setup};
 use crate::cli::CompareArguments;
-use crate::report::comparison::{Comparison, ParameterReport, VariantRuns};
+use crate::report::comparison::{Comparison, ParameterReport};
 use crate::report::progress::Progress;
+use crate::sweep::Changes;
 use anyhow::{Result, bail};
 use rayon::prelude::*;
-use sim::machine::{Level, Machine, MachineFile, Parameter};
-use std::time::Instant;
+use sim::machine::{Level, MachineFile, Parameter};
 
 pub(super) fn compare(arguments: &CompareArguments, json: bool) -> Result<Finished> {
-    let (scenario, file) = open(&arguments.scenario, &arguments.machine)?;
-    let name = scenario.name();
+    let sampling = Sampling { samples: arguments.samples, seed: arguments.seed };
+    let Some(name) = &arguments.scenario else {
+        return compare_all(sampling, json);
+    };
+    let (scenario, file) = open(name, &arguments.machine)?;
     if let Kind::Property { statement } = scenario.kind() {
         bail!("{name} checks that {statement}: there is nothing to compare; try `hunt {name}`");
     }
-    let report = sample(scenario, &file, arguments);
+    if let Some(along) = &arguments.sweep {
+        let form = match (json, arguments.csv) {
+            (true, _) => Form::Json,
+            (false, true) => Form::Csv,
+            (false, false) => Form::Table,
+        };
+        return sweep(scenario, &file, along, sampling, form);
+    }
+    let report = sample(scenario, &file, sampling, arguments.explain);
     let held = report.violations.is_empty();
     let verdict = if held { Verdict::Held } else { Verdict::Violated };
     finish(json, &report, verdict, Comparison::render)
 }
 
+/// The comparison of `scenario`'s variants on the machines of `file`: `samples` runs of each, from
+/// `seed` on. The scenario may be one that the catalogue does not know.
+///
+/// # Panics
+/// If the scenario measures nothing, or `samples` is 0.
+pub fn compare_scenario(
+    scenario: &dyn Scenario,
+    file: &MachineFile,
+    samples: u32,
+    seed: u64,
+) -> Comparison {
+    sample(scenario, file, Sampling { samples, seed }, false)
+}
+
 /// Runs everything that was asked for.
-fn sample(scenario: &dyn Scenario, file: &MachineFile, arguments: &CompareArguments) -> Comparison {
-    let samples = arguments.samples as usize;
-    let machines: Vec<Machine> = (0..arguments.samples)
-        .map(|index| match index {
-            0 => file.nominal(),
-            index => file.sample(arguments.seed.wrapping_add(u64::from(index))),
-        })
-        .collect();
-    let variants = scenario.variants().len();
-    let progress = Progress::new("sampling", (variants * samples) as u64);
-    let timed: Vec<(RunReport, f64)> = (0..variants * samples)
-        .into_par_iter()
-        .map(|index| {
-            let (variant, sample) = (index / samples, index % samples);
-            let seed = arguments.seed.wrapping_add(sample as u64);
-            let begun = Instant::now();
-            let setup = Setup { machine: &machines[sample], seed, size: Size::Full, trace: false };
-            let report = scenario.run(variant, &setup);
-            progress.advance(1);
-            (report, begun.elapsed().as_secs_f64())
-        })
-        .collect();
-    drop(progress);
-    let events: u64 = timed.iter().map(|(report, _)| report.events).sum();
-    let seconds: f64 = timed.iter().map(|(_, seconds)| seconds).sum();
-    let mut reports = timed.into_iter().map(|(report, _)| report);
-    let runs: Vec<VariantRuns> = (0..variants)
-        .map(|variant| VariantRuns { variant, runs: reports.by_ref().take(samples).collect() })
-        .collect();
-    let mut comparison = Comparison::of(scenario, file.name(), arguments.seed, &runs);
-    comparison.events_per_second = events as f64 / seconds;
-    if arguments.explain {
-        comparison.explanation = explain(scenario, file, arguments.seed, &comparison);
+fn sample(
+    scenario: &dyn Scenario,
+    file: &MachineFile,
+    sampling: Sampling,
+    is_explained: bool,
+) -> Comparison {
+    let variants = (0..scenario.variants().len()).collect();
+    let batch = Batch { scenario, file, variants, changes: Changes::default() };
+    let sampled = sampling.run(&[batch], "sampling");
+    let runs = &sampled.batches[0];
+    let mut comparison = Comparison::of(scenario, file.name(), sampling.seed, runs);
+    comparison.events_per_second = sampled.events_per_second;
+    if is_explained {
+        comparison.explanation = explain(scenario, file, sampling.seed, &comparison);
     }
     comparison
 }
@@ -81,8 +90,7 @@ fn explain(
     let progress = Progress::new("explaining", runs as u64);
     let measure = |variant: usize, parameter: &Parameter, level: Level| {
         let machine = file.with(&parameter.key, level);
-        let report = scenario
-            .run(variant, &Setup { machine: &machine, seed, size: Size::Full, trace: false });
+        let report = scenario.run(variant, &Setup::new(&machine, seed));
         progress.advance(1);
         report.measured.unwrap_or(f64::NAN)
     };

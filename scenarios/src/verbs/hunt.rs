@@ -2,7 +2,7 @@
 //! is the smallest failing seed, however many cores there are.
 
 use super::{Finished, Verdict, chosen_variants, finish, open};
-use crate::catalogue::{Scenario, Setup, Size};
+use crate::catalogue::{Scenario, Setup};
 use crate::cli::HuntArguments;
 use crate::report::progress::Progress;
 use anyhow::Result;
@@ -89,7 +89,7 @@ fn first_failure(
         let tried = seeds.end - seeds.start;
         start = seeds.end;
         let found = seeds.into_par_iter().find_map_first(|seed| {
-            let setup = Setup { machine, seed, size: Size::Full, trace: false };
+            let setup = Setup::new(machine, seed);
             violation_of(scenario, variant, &setup).map(|why| (seed, why))
         });
         progress.advance(tried);

@@ -8,11 +8,16 @@ mod copy_in;
 mod copy_out;
 mod create;
 mod examine;
+mod figures;
 mod hunt;
 mod list;
 mod machine;
 mod run;
+mod sampling;
+mod sweep;
 mod trace;
+
+pub use compare::compare_scenario;
 
 use crate::arrays::opening::{Permission, raid0_layout};
 use crate::catalogue::{self, Scenario};

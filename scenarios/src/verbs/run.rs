@@ -1,7 +1,7 @@
 //! `raidbed run`: a scenario once, in one variant or in each, on the machine's nominal values.
 
 use super::{Finished, Verdict, chosen_variants, finish, open};
-use crate::catalogue::{Kind, RunReport, Scenario, Setup, Size};
+use crate::catalogue::{Kind, RunReport, Scenario, Setup};
 use crate::cli::RunArguments;
 use crate::report::comparison::{Comparison, VariantRuns};
 use crate::report::progress::Progress;
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &RunArguments, json: bool) -> Result<Finished> {
     let (scenario, file) = open(&arguments.scenario, &arguments.machine)?;
     let chosen = chosen_variants(scenario, arguments.variant.as_deref())?;
     let machine = file.nominal();
-    let setup = Setup { machine: &machine, seed: arguments.seed, size: Size::Full, trace: false };
+    let setup = Setup::new(&machine, arguments.seed);
     let progress = Progress::new("running", chosen.len() as u64);
     let runs: Vec<(RunReport, f64)> = chosen
         .par_iter()

@@ -25,7 +25,7 @@ pub(super) fn trace(arguments: &TraceArguments, json: bool) -> Result<Finished> 
         None => 0,
     };
     let machine = file.nominal();
-    let setup = Setup { machine: &machine, seed: arguments.seed, size: Size::Small, trace: true };
+    let setup = Setup { size: Size::Small, trace: true, ..Setup::new(&machine, arguments.seed) };
     let run = scenario.run(variant, &setup);
     let text = run.trace.unwrap_or_default();
     let report = Report {
