@@ -1,13 +1,16 @@
 //! The `raidbed` binary: parses the command line, prints what the verb has to say, and exits with
-//! 0 (done, every property held), 1 (a property was violated), 2 (could not run) or 130
-//! (interrupted).
+//! 0 (done, every property held), 1 (a property was violated), 2 (could not run), 130
+//! (interrupted) or 141 (the reader of a pipe has gone).
 
 use clap::Parser;
 use scenarios::arrays::interrupt::{EXIT_INTERRUPTED, Interrupted};
 use scenarios::cli::Cli;
 use scenarios::verbs::{self, Verdict};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
+
+/// What a shell reports of a program that a closed pipe has ended.
+const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     match verbs::dispatch(&Cli::parse()) {
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
                 Verdict::Violated => ExitCode::from(1),
             }
         }
+        // Whoever read the content from the pipe had enough; as from `cat`, there is nothing to say.
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(EXIT_BROKEN_PIPE),
         Err(error) => {
             eprintln!("raidbed: {error:#}");
             match error.downcast_ref::<Interrupted>() {
@@ -34,4 +39,10 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|of| of.kind() == ErrorKind::BrokenPipe)
+    })
 }

@@ -34,7 +34,6 @@ pub enum OpenError {
         /// Which one.
         device: String,
         /// What is wrong with it.
-        #[source]
         cause: BadBlocksError,
     },
     /// No member has a bitmap that can be used.
@@ -43,7 +42,6 @@ pub enum OpenError {
         /// Which one.
         device: String,
         /// What is wrong with it.
-        #[source]
         cause: BitmapError,
     },
     /// Parity cannot be made right, and is needed.
@@ -55,7 +53,6 @@ pub enum OpenError {
         /// Whose log it is.
         device: String,
         /// What is wrong with it.
-        #[source]
         cause: PplError,
     },
     /// The journal cannot be read from its start.
@@ -64,7 +61,6 @@ pub enum OpenError {
         /// The journal's device.
         device: String,
         /// What is wrong with it.
-        #[source]
         cause: End,
     },
     /// The journal tells of a place that the array has not.

@@ -3,7 +3,7 @@
 use super::interrupt::Interrupt;
 use super::opening::OpenArray;
 use crate::report::progress::Progress;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use backends::RealPlatform;
 use raid::units::{CpuId, Sector, Sectors};
 use raid::{Array, CheckReport, ResyncOptions};
@@ -21,7 +21,10 @@ const PIECES_EACH: u64 = 32;
 /// What a check found.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
-    /// Sectors of the array whose redundancy was compared.
+    /// Sectors of the array.
+    pub sectors: u64,
+    /// Those of them whose redundancy was compared. The others have no redundancy left to compare:
+    /// a member is missing or not yet rebuilt, lists them as bad, or could not give them.
     pub sectors_checked: u64,
     /// Sectors whose redundancy does not agree, as md's `mismatch_cnt`.
     pub mismatch_cnt: u64,
@@ -51,7 +54,8 @@ pub fn check(open: &OpenArray, interrupt: &Interrupt) -> Result<Findings> {
     let smallest = if has_parity { open.survey.stripe() } else { PLACE };
     let capacity = array.capacity();
     let progress = Progress::of_bytes("checking", Some(capacity.bytes()));
-    let (mut findings, mut at) = (Findings::default(), Sector(0));
+    let mut findings = Findings { sectors: capacity.0, ..Findings::default() };
+    let mut at = Sector(0);
     while at.0 < capacity.0 {
         let end = Sector(capacity.0.min(at.0 + piece.0 * PIECES_EACH));
         let found = check_range(open, &array, at..end)?;
@@ -65,6 +69,11 @@ pub fn check(open: &OpenArray, interrupt: &Interrupt) -> Result<Findings> {
         at = end;
         interrupt.check("the rest was not checked")?;
     }
+    ensure!(
+        findings.sectors_checked > 0,
+        "there is nothing to compare: with what is missing or unreadable the array has no \
+         redundancy left"
+    );
     Ok(findings)
 }
 

@@ -5,11 +5,14 @@ use super::examine::time_words;
 use super::opening::{Survey, concession_words};
 use super::sizes::in_two_units;
 use raid::metadata::Time;
-use raid::metadata::assembly::{Consistency, Slot};
+use raid::metadata::assembly::{Consistency, LeftOut, Slot};
 use raid::metadata::superblock::Version;
 use raid::units::Sectors;
 use serde::Serialize;
 use std::fmt::Write;
+
+/// What mdadm prints, and we do not, for a RAID 0 whose superblock has no room for its layout.
+const UNKNOWN_LAYOUT: &str = "-unknown-";
 
 /// The report.
 #[derive(Debug, Serialize)]
@@ -78,6 +81,23 @@ pub struct LeftOutDetail {
     pub reason: String,
 }
 
+impl LeftOutDetail {
+    /// Each device that is not used.
+    pub fn all(survey: &Survey) -> Vec<Self> {
+        let left_out = survey.assembly.left_out.iter();
+        let of = |of: &LeftOut| Self {
+            file: survey.files[of.device].name(),
+            reason: of.reason.to_string(),
+        };
+        left_out.map(of).collect()
+    }
+}
+
+/// What was given up by `--force`, in words.
+pub fn concessions(survey: &Survey) -> Vec<&'static str> {
+    survey.assembly.concessions.iter().map(|of| concession_words(*of)).collect()
+}
+
 impl Detail {
     /// The report on an array of this capacity.
     pub fn of(survey: &Survey, capacity: Sectors) -> Self {
@@ -91,7 +111,7 @@ impl Detail {
             created_seconds: fresh.created.seconds,
             updated_seconds: fresh.updated.seconds,
             level: geometry.level.name(),
-            layout: (!layout.is_empty()).then_some(layout),
+            layout: (!layout.is_empty() && layout != UNKNOWN_LAYOUT).then_some(layout),
             chunk_bytes: striped.then(|| geometry.chunk.bytes()),
             array_size_sectors: capacity.0,
             used_size_sectors: geometry.level.is_redundant().then_some(assembly.component_size.0),
@@ -103,15 +123,8 @@ impl Detail {
             array_uuid: assembly.array_uuid.to_string(),
             events: assembly.events,
             devices: devices(survey),
-            left_out: assembly
-                .left_out
-                .iter()
-                .map(|of| LeftOutDetail {
-                    file: survey.files[of.device].name(),
-                    reason: of.reason.to_string(),
-                })
-                .collect(),
-            concessions: assembly.concessions.iter().map(|of| concession_words(*of)).collect(),
+            left_out: LeftOutDetail::all(survey),
+            concessions: concessions(survey),
             to_do: to_do(survey),
         }
     }
@@ -196,8 +209,12 @@ fn to_do(survey: &Survey) -> Vec<String> {
     }
     if let Some(from) = assembly.resync_offset {
         work.push(match assembly.consistency {
-            Consistency::PartialParityLog => "replay the partial parity log".to_owned(),
-            Consistency::Journal => "replay the write journal".to_owned(),
+            Consistency::PartialParityLog => {
+                "replay the partial parity log; only md can write it down".to_owned()
+            }
+            Consistency::Journal => {
+                "replay the write journal; only md can write it down".to_owned()
+            }
             Consistency::Bitmap => "resync what the write-intent bitmap marks".to_owned(),
             _ => format!("resync from sector {from} of each member to the end"),
         });
@@ -220,7 +237,7 @@ fn to_do(survey: &Survey) -> Vec<String> {
         if slot.is_empty() {
             work.push(match spares.next() {
                 Some(spare) => format!("rebuild role {role} on the spare {}", name(*spare)),
-                None => format!("give role {role} a device"),
+                None => format!("give role {role} a device; only md can (mdadm --add)"),
             });
         }
     }

@@ -32,7 +32,7 @@ pub enum LookError {
     #[error("{}: named twice", .0.display())]
     Twice(PathBuf),
     /// Any other refusal of the system.
-    #[error("{}: cannot read it: {source}", path.display())]
+    #[error("{}: cannot read it", path.display())]
     System {
         /// What was asked for.
         path: PathBuf,

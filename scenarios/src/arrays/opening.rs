@@ -82,6 +82,25 @@ impl Survey {
         self.superblocks[self.assembly.freshest].as_ref().expect("the freshest has one")
     }
 
+    /// Says on standard error which of the files are not used, and why.
+    pub fn tell_left_out(&self) {
+        for of in &self.assembly.left_out {
+            eprintln!("raidbed: left out: {}: {}", self.files[of.device].name(), of.reason);
+        }
+    }
+
+    /// Says on standard error which roles a write leaves behind.
+    pub fn tell_left_behind(&self) {
+        for (slot, role) in self.assembly.slots.iter().zip(0u32..) {
+            if slot.is_empty() {
+                eprintln!(
+                    "raidbed: role {role} is not given: whatever had it will be out of date, and \
+                     only md can add it back"
+                );
+            }
+        }
+    }
+
     /// Whether a file is used by the array.
     pub fn uses(&self, file: usize) -> bool {
         !self.assembly.left_out.iter().any(|of| of.device == file)

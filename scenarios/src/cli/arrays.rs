@@ -36,7 +36,8 @@ pub struct AssembleArguments {
     /// The members.
     #[command(flatten)]
     pub members: MemberArguments,
-    /// Replay logs, resync what is dirty, rebuild onto spares, and leave clean superblocks.
+    /// Resync what is dirty, rebuild onto spares, and leave clean superblocks. Arrays with a
+    /// partial parity log or a journal, or in the middle of a reshape, are refused.
     #[arg(long)]
     pub run_writable: bool,
 }
@@ -50,10 +51,10 @@ pub struct CopyOutArguments {
     /// Where to: a file that does not exist, or `-` for standard output.
     #[arg(long, value_name = "FILE|-")]
     pub to: PathBuf,
-    /// The first byte of the array.
+    /// The first byte of the array; bytes, or a number with K, M, G (powers of 1024).
     #[arg(long, default_value = "0")]
     pub offset: ByteCount,
-    /// How many bytes; to the end if left out.
+    /// How many bytes, likewise; to the end if left out.
     #[arg(long)]
     pub length: Option<ByteCount>,
     /// Write over a target that exists.
@@ -70,7 +71,7 @@ pub struct CopyInArguments {
     /// What to copy: a file, or `-` for standard input.
     #[arg(long, value_name = "FILE|-")]
     pub from: PathBuf,
-    /// Where in the array its first byte goes.
+    /// Where in the array its first byte goes; bytes, or a number with K, M, G (powers of 1024).
     #[arg(long, default_value = "0")]
     pub offset: ByteCount,
 }
@@ -100,7 +101,7 @@ pub struct CreateArguments {
     pub raid_devices: u32,
     /// Layout, by mdadm's name or md's number: left-symmetric (ls), n2, f2, o2, ddf-zero-restart,
     /// left-symmetric-6, ...
-    #[arg(long)]
+    #[arg(long, short = 'p')]
     pub layout: Option<String>,
     /// One member's share of a stripe; the rounding of linear. A bare number is KiB, as in mdadm.
     /// 512K if left out, 64K with metadata 0.90.
@@ -115,7 +116,8 @@ pub struct CreateArguments {
     /// How much each bit of the bitmap stands for. A bare number is KiB, as in mdadm.
     #[arg(long)]
     pub bitmap_chunk: Option<MdSize>,
-    /// How parity is made right after a crash: resync, bitmap or ppl.
+    /// How parity is made right after a crash: resync, bitmap or ppl (with --assume-clean; raidbed
+    /// reads such an array, and only md writes to it).
     #[arg(long)]
     pub consistency_policy: Option<String>,
     /// How much to use of each member; as much as fits if left out. A bare number is KiB, as in
@@ -140,7 +142,8 @@ pub struct CreateArguments {
     /// Take it that redundancy agrees already, as on files of zeros.
     #[arg(long)]
     pub assume_clean: bool,
-    /// Make the files, which must not exist, with this size.
+    /// Make the files, which must not exist, with this size: bytes, or a number with K, M, G
+    /// (powers of 1024).
     #[arg(long)]
     pub create_size: Option<ByteCount>,
     /// Allow to destroy what is on files and devices that exist.

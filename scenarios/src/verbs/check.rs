@@ -22,6 +22,7 @@ struct Report {
 pub(super) fn check(arguments: &CheckArguments, json: bool) -> Result<Finished> {
     let interrupt = Interrupt::watch()?;
     let open = OpenArray::open(&permission(&arguments.members, arguments.repair)?)?;
+    open.survey.tell_left_out();
     let level = open.survey.assembly.geometry.level;
     ensure!(level.is_redundant(), "{} has no redundancy to check", level.name());
     let (findings, sectors_written) = match arguments.repair {
@@ -40,8 +41,16 @@ pub(super) fn check(arguments: &CheckArguments, json: bool) -> Result<Finished> 
 }
 
 fn render(of: &Report) -> String {
-    let Findings { sectors_checked, mismatch_cnt, sectors_unreadable, first } = &of.findings;
-    let mut text = format!("{sectors_checked} sectors checked, mismatch_cnt {mismatch_cnt}\n");
+    let Findings { sectors, sectors_checked, mismatch_cnt, sectors_unreadable, first } =
+        &of.findings;
+    let mut text =
+        format!("{sectors_checked} of {sectors} sectors checked, mismatch_cnt {mismatch_cnt}\n");
+    if sectors_checked < sectors {
+        let rest = sectors - sectors_checked;
+        text += &format!(
+            "{rest} sectors not compared: a member is missing, not yet rebuilt, or without them\n"
+        );
+    }
     for place in first {
         let (at, length) = (place.at_sector, place.length_sectors);
         text += &format!("violated: redundancy differs in sectors {at}+{length} of the array\n");

@@ -24,6 +24,8 @@ pub(super) fn copy_in(arguments: &CopyInArguments, json: bool) -> Result<Finishe
     let permission = permission(&arguments.members, true)?;
     let mut source = Source::open(&arguments.from, &permission.members)?;
     let open = OpenArray::open(&permission)?;
+    open.survey.tell_left_out();
+    open.survey.tell_left_behind();
     copying::check_fits(&open, &source, arguments.offset.0)?;
     let copied = working::work_and_stop(&open, || {
         working::resync_what_may_differ(&open, &interrupt)?;

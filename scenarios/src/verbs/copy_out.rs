@@ -2,6 +2,7 @@
 
 use super::{Finished, Verdict, finish, permission};
 use crate::arrays::copying;
+use crate::arrays::detail::{LeftOutDetail, concessions};
 use crate::arrays::interrupt::Interrupt;
 use crate::arrays::opening::OpenArray;
 use crate::arrays::target_file::{TargetFile, Wish};
@@ -17,13 +18,17 @@ struct Report {
     to: String,
     offset_bytes: u64,
     bytes: u64,
-    concessions: usize,
+    /// Devices that were not used, and why.
+    left_out: Vec<LeftOutDetail>,
+    /// What was given up by `--force`.
+    concessions: Vec<&'static str>,
 }
 
 pub(super) fn copy_out(arguments: &CopyOutArguments, json: bool) -> Result<Finished> {
     let interrupt = Interrupt::watch()?;
     let permission = permission(&arguments.members, false)?;
     let open = OpenArray::open(&permission)?;
+    open.survey.tell_left_out();
     let capacity = open.assembled.capacity().bytes();
     let offset = arguments.offset.0;
     ensure!(offset <= capacity, "--offset of {offset} bytes lies beyond the array's {capacity}");
@@ -46,7 +51,8 @@ pub(super) fn copy_out(arguments: &CopyOutArguments, json: bool) -> Result<Finis
         to: arguments.to.display().to_string(),
         offset_bytes: offset,
         bytes: length,
-        concessions: open.survey.assembly.concessions.len(),
+        left_out: LeftOutDetail::all(&open.survey),
+        concessions: concessions(&open.survey),
     };
     if arguments.to == Path::new("-") {
         // Standard output is the array's content and nothing else.

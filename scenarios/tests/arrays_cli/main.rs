@@ -6,3 +6,4 @@ mod making;
 mod moving;
 mod refusals;
 mod support;
+mod telling;

@@ -17,7 +17,6 @@ pub enum AssembleError {
         /// Which one.
         device: String,
         /// What is wrong with it.
-        #[source]
         cause: SuperblockError,
     },
     /// The devices belong to several arrays.
@@ -155,7 +154,7 @@ pub enum AssembleError {
     },
     /// The geometry that a reshape leads to.
     #[error("the reshape leads to no array: {0}")]
-    NewGeometry(#[from] GeometryError),
+    NewGeometry(GeometryError),
     /// A reshape that takes place outside the array's addresses.
     #[error("reshape position {position} does not lie in an array of this kind: {reason}")]
     ReshapePosition {
@@ -172,6 +171,13 @@ pub enum AssembleError {
         /// Why it is not.
         reason: &'static str,
     },
+}
+
+// Not as a source: the message holds it already.
+impl From<GeometryError> for AssembleError {
+    fn from(error: GeometryError) -> Self {
+        Self::NewGeometry(error)
+    }
 }
 
 fn roles(missing: &[u32]) -> String {
