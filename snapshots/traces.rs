@@ -83,6 +83,13 @@ fn lock_table_of_one_cluster() {
 }
 
 #[test]
+fn requests_under_way_counted_in_every_way() {
+    for variant in ["atomic", "per-cpu", "per-node", "tags", "none"] {
+        check_trace("inflight-counter", variant);
+    }
+}
+
+#[test]
 fn comparison_of_the_lock_table() {
     check("compare-lock-table", "compare lock-table --samples 2");
 }

@@ -262,11 +262,15 @@ impl<P: Platform> Array<P> {
     /// Makes every write that completed before durable.
     ///
     /// # Errors
-    /// [`ArrayError::Unflushed`].
+    /// [`ArrayError::Unflushed`], [`ArrayError::Unrecorded`].
     pub async fn flush(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         match &self.body {
             Body::Copies(array) => array.flush(cpu).await,
             Body::Parity(array) => Box::pin(array.flush(cpu)).await,
+        }?;
+        match &self.common().records {
+            Some(records) => Box::pin(records.end_flush(cpu, self.common())).await,
+            None => Ok(()),
         }
     }
 

@@ -242,6 +242,10 @@ pub enum Work {
     ArrayRequest,
     /// The array finishes a request after its last member is done.
     ArrayCompletion,
+    /// Block layer and driver hand a request to a device.
+    DriverSubmit,
+    /// Driver and block layer take a request's end from a device.
+    DriverCompletion,
     /// A copy of this many bytes.
     Copy(u64),
 }

@@ -12,6 +12,7 @@ pub mod checker;
 pub mod cli;
 pub mod drives;
 pub mod figures;
+pub mod inflight;
 pub mod job;
 pub mod placement;
 pub mod quantity;

@@ -121,6 +121,9 @@ fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
             "it is served only by --force, and what that gives up must not be written down",
         );
     }
+    if assembly.events == u64::MAX {
+        return not("its event count is the highest that there is, and each change needs a higher");
+    }
     match assembly.consistency {
         Consistency::Journal => not("it has a write journal, which is not kept up to date here"),
         Consistency::PartialParityLog => {

@@ -131,6 +131,10 @@ impl<P: Platform> Records<P> {
                 self.take_out(cpu, common, ledger, refusals).await?;
                 return self.settle_ledger(cpu, common, ledger).await;
             }
+            // One that failed meanwhile was not flushed.
+            if common.is_degraded(cpu).await {
+                return Ok(());
+            }
         }
         let events = ledger.events;
         let clear = async |intent: &mut WriteIntent| {

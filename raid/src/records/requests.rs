@@ -94,6 +94,23 @@ impl<P: Platform> Records<P> {
         result
     }
 
+    /// A flush has gone to all members that work. It may count only when those that it left out are
+    /// written down as failed: after a crash one of them could otherwise serve what it never made
+    /// durable.
+    ///
+    /// # Errors
+    /// [`ArrayError::Unrecorded`].
+    pub(crate) async fn end_flush(
+        &self,
+        cpu: &P::Cpu,
+        common: &Common<P>,
+    ) -> Result<(), ArrayError> {
+        match self.is_behind(cpu).await {
+            true => self.settle(cpu, common, Change::Nothing).await,
+            false => Ok(()),
+        }
+    }
+
     async fn leave(&self, cpu: &P::Cpu) {
         let before = self.writes.fetch_add(cpu, MINUS_ONE, Ordering::AcqRel).await;
         assert!(before > 0, "a write leaves that never entered");

@@ -4,6 +4,7 @@
 //! property held. It prints nothing and knows no verb.
 
 pub mod array_promises;
+pub mod inflight_counter;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
@@ -156,10 +157,11 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 4] {
+pub fn all() -> [&'static dyn Scenario; 5] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
+        &inflight_counter::InflightCounter,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]

@@ -87,6 +87,8 @@ impl Cpu<SimPlatform> for SimCpu {
 fn work_ns(machine: &Machine, work: Work) -> u64 {
     match work {
         Work::Instructions(count) => u64::from(count) * machine.core.instruction_ps / 1000,
+        Work::DriverSubmit => machine.software.driver_submit_ns,
+        Work::DriverCompletion => machine.software.driver_complete_ns,
         Work::ApplicationSubmit => machine.software.application_submit_ns,
         Work::ApplicationReap => machine.software.application_reap_ns,
         Work::ArrayRequest => machine.software.array_request_ns,
