@@ -1,8 +1,9 @@
 //! The machine files that come with the program.
 
 /// Name and text of each, as files show them.
-pub(super) const PRESETS: [(&str, &str); 3] = [
+pub(super) const PRESETS: [(&str, &str); 4] = [
     ("kunpeng920", include_str!("../../machines/kunpeng920.toml")),
     ("xeon-2s", include_str!("../../machines/xeon-2s.toml")),
+    ("haswell-ex-4s", include_str!("../../machines/haswell-ex-4s.toml")),
     ("desktop-4c", include_str!("../../machines/desktop-4c.toml")),
 ];
