@@ -51,16 +51,16 @@ fn check(
 
 #[test]
 fn a_reader_and_a_writer_exclude_each_other() {
-    check(ReaderSpin::Off, &[0, 0], 1, Some(3));
-    check(ReaderSpin::On, &[0, 0], 1, Some(3));
+    check(ReaderSpin::Off, &[0, 0], 1, Some(6));
+    check(ReaderSpin::On, &[0, 0], 1, Some(6));
 }
 
 #[test]
 fn two_writers_exclude_each_other() {
-    check(ReaderSpin::Off, &[0, 0], 2, Some(3));
+    check(ReaderSpin::Off, &[0, 0], 2, Some(6));
 }
 
 #[test]
 fn two_readers_and_a_writer_lose_no_wake_up() {
-    check(ReaderSpin::Off, &[0, 0, 0], 1, Some(1));
+    check(ReaderSpin::Off, &[0, 0, 0], 1, Some(2));
 }
