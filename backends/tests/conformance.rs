@@ -4,7 +4,7 @@
 use backends::{Access, Cpus, Options, RealDevice, RealMachine, RealPlatform, allowed_cpus};
 use raid::conformance;
 use raid::device::Device;
-use raid::lock::SpinKind;
+use raid::lock::{ReaderSpin, SpinKind};
 use raid::units::{CpuId, Sectors};
 use std::path::Path;
 use std::sync::Arc;
@@ -71,6 +71,15 @@ fn wait_queues_lose_no_wake_up_on_real_cores() {
     machine(true).block_on(CpuId(0), |cpu| async move {
         for kind in SPIN_KINDS {
             conformance::wait_queue::<RealPlatform>(&cpu, kind, ROUNDS / 10).await;
+        }
+    });
+}
+
+#[test]
+fn reader_writer_semaphores_exclude_and_wake_on_real_cores() {
+    machine(true).block_on(CpuId(0), |cpu| async move {
+        for reader_spin in [ReaderSpin::Off, ReaderSpin::On] {
+            conformance::reader_writer::<RealPlatform>(&cpu, reader_spin, ROUNDS / 10).await;
         }
     });
 }

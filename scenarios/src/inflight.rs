@@ -137,12 +137,10 @@ mod tests {
     const COUNTING: [CounterKind; 4] =
         [CounterKind::Atomic, CounterKind::PerCpu, CounterKind::PerNode, CounterKind::Tags];
 
-    fn on_a_machine<F: Future<Output = ()>>(
+    fn on_a_machine<F: Future<Output = ()> + 'static>(
         kind: CounterKind,
         run: impl FnOnce(SimCpu, Arc<Inflight<sim::SimPlatform>>) -> F + Send + 'static,
-    ) where
-        F: 'static,
-    {
+    ) {
         let machine = MachineFile::preset("kunpeng920").expect("a preset").nominal();
         let mut world = Simulation::new(&machine, Options::default());
         let platform = world.platform();

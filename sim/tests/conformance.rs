@@ -1,7 +1,7 @@
 //! Simulated machines pass the suite that every platform and device must pass.
 
 use raid::conformance;
-use raid::lock::SpinKind;
+use raid::lock::{ReaderSpin, SpinKind};
 use raid::platform::{Label, Platform};
 use raid::units::{CpuId, Sectors};
 use sim::device::Media;
@@ -82,6 +82,15 @@ fn wait_queues_lose_no_wake_up() {
     check(|cpu, _| async move {
         for kind in SPIN_KINDS {
             conformance::wait_queue::<SimPlatform>(&cpu, kind, ROUNDS).await;
+        }
+    });
+}
+
+#[test]
+fn reader_writer_semaphores_exclude_and_wake() {
+    check(|cpu, _| async move {
+        for reader_spin in [ReaderSpin::Off, ReaderSpin::On] {
+            conformance::reader_writer::<SimPlatform>(&cpu, reader_spin, ROUNDS / 4).await;
         }
     });
 }

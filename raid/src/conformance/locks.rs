@@ -1,7 +1,7 @@
 //! The locks of [`crate::lock`] on the platform's words and parkers.
 
 use super::{LABEL, lone_word, on_all_cores, participants};
-use crate::lock::{SeqLock, SpinKind, SpinLock, WaitQueue};
+use crate::lock::{LOOKS_MAX, ReaderSpin, RwSem, SeqLock, SpinKind, SpinLock, WaitQueue};
 use crate::platform::{Cpu, Ordering, Place, Platform, Word};
 use std::sync::Arc;
 
@@ -108,4 +108,45 @@ pub async fn wait_queue<P: Platform>(cpu: &P::Cpu, kind: SpinKind, rounds: u64) 
     .await;
     assert_eq!(turn.load(cpu, Ordering::Acquire).await, rounds * cores);
     assert!(!queue.has_waiters(cpu).await, "somebody still waits");
+}
+
+/// Two tasks on each core take one reader-writer semaphore `rounds` times each, to write every
+/// fourth time, and let others run inside: a writer is alone, and none of them sleeps forever.
+pub async fn reader_writer<P: Platform>(cpu: &P::Cpu, reader_spin: ReaderSpin, rounds: u64) {
+    let platform = cpu.platform();
+    let kind = SpinKind::Queued;
+    let sem = RwSem::new(platform, LABEL, kind, Place::Alone, reader_spin, LOOKS_MAX);
+    let sem = Arc::new(sem);
+    let (written, writers) = (lone_word(platform, 0), lone_word(platform, 0));
+    let shared = (sem.clone(), written.clone(), writers);
+    on_all_cores::<P, _>(cpu, 2, move |cpu, number| {
+        let (sem, written, writers) = shared.clone();
+        async move {
+            for round in 0..rounds {
+                if (round + u64::from(number)) % 4 == 0 {
+                    sem.write(&cpu, async || {
+                        let others = writers.fetch_add(&cpu, 1, Ordering::Relaxed).await;
+                        assert_eq!(others, 0, "{reader_spin:?}: two writers inside");
+                        let before = written.load(&cpu, Ordering::Relaxed).await;
+                        cpu.yield_now().await;
+                        written.store(&cpu, before + 1, Ordering::Relaxed).await;
+                        writers.add(&cpu, u64::MAX, Ordering::Relaxed).await;
+                    })
+                    .await;
+                } else {
+                    sem.read(&cpu, async || {
+                        cpu.yield_now().await;
+                        let inside = writers.load(&cpu, Ordering::Relaxed).await;
+                        assert_eq!(inside, 0, "{reader_spin:?}: a writer beside a reader");
+                    })
+                    .await;
+                }
+            }
+        }
+    })
+    .await;
+    let tasks = 2 * participants(platform).count() as u64;
+    let expected: u64 =
+        (0..tasks).map(|task| (0..rounds).filter(|it| (it + task) % 4 == 0).count() as u64).sum();
+    assert_eq!(written.load(cpu, Ordering::Acquire).await, expected, "a write was lost");
 }

@@ -11,7 +11,7 @@ mod locks;
 
 pub use cores::{cores, parkers, words};
 pub use devices::device;
-pub use locks::{sequence_lock, spin_lock, wait_queue};
+pub use locks::{reader_writer, sequence_lock, spin_lock, wait_queue};
 
 use crate::platform::{Cpu, Label, Ordering, Parker, Place, Platform, Word};
 use crate::units::CpuId;

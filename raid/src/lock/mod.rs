@@ -16,12 +16,14 @@
 
 mod numa_queued;
 mod queued;
+mod rw_sem;
 mod sequence;
 mod spin;
 mod test_and_set;
 mod ticket;
 mod wait_queue;
 
+pub use rw_sem::{LOOKS_MAX, ReaderSpin, RwSem};
 pub use sequence::{SeqLock, Sequence};
 pub use spin::{SpinKind, SpinLock};
 pub use wait_queue::WaitQueue;

@@ -8,6 +8,7 @@
 //! (load buffering).
 
 mod barrier;
+mod rw_sem;
 mod sequence;
 mod spin;
 mod support;
