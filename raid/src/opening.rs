@@ -90,6 +90,14 @@ impl Planner {
     }
 }
 
+/// Whether members of these sizes make an array.
+pub(crate) fn check(
+    facts: &[Option<DeviceFacts>],
+    options: ArrayOptions,
+) -> Result<(), CreateError> {
+    plan(facts, options).map(drop)
+}
+
 fn plan(facts: &[Option<DeviceFacts>], options: ArrayOptions) -> Result<Planner, CreateError> {
     let (level, chunk) = (options.level, options.chunk);
     let parity = |kind| ParityLevel::new(facts, kind, chunk).map(Planner::Parity);

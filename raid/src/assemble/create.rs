@@ -4,14 +4,21 @@
 //! without one is what a half-made array leaves. Old superblocks at other places are blanked, so that
 //! nobody takes the device for a member of another array.
 
+use super::members::usable;
+use super::{OpenError, engine_level};
+use crate::array::ArrayOptions;
 use crate::device::{Device, Io, IoError};
-use crate::metadata::create::{NewArray, NewArrayError};
+use crate::levels::DeviceFacts;
+use crate::metadata::assembly::{self, Candidate};
+use crate::metadata::create::{Made, NewArray, NewArrayError};
 use crate::metadata::superblock::{
     Location, SUPERBLOCK_BYTES, Superblock, SuperblockError, locations,
 };
+use crate::opening;
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io::{self, SectorWrite};
+use crate::tuning::Tuning;
 use crate::units::Sectors;
 use std::sync::Arc;
 
@@ -29,6 +36,9 @@ pub enum MakeError {
         /// How many members and spares that are there.
         members: usize,
     },
+    /// The rules by which arrays are opened would refuse it. Nothing was written.
+    #[error("what would be made could not be opened: {0}")]
+    Unopenable(Box<OpenError>),
     /// A device did not do what it was asked. Some devices may have lost what they held.
     #[error("{device}: the metadata cannot be written")]
     Device {
@@ -55,6 +65,7 @@ pub async fn make<P: Platform>(
     if made.len() != devices.len() {
         return Err(MakeError::Devices { devices: devices.len(), members: made.len() });
     }
+    check_opens::<P>(devices, &made).map_err(|cause| MakeError::Unopenable(Box::new(cause)))?;
     for (device, made) in devices.iter().zip(&made) {
         let failed = |cause| MakeError::Device { device: device.name().to_owned(), cause };
         let keep = Location { version: made.superblock.version, at: made.superblock.at };
@@ -72,6 +83,29 @@ pub async fn make<P: Platform>(
         let write = SectorWrite { at, bytes };
         sector_io::write_durably::<P>(cpu, device, write).await.map_err(failed)?;
     }
+    Ok(())
+}
+
+/// Whether the array, once made, would be opened: what its members hold is on no device yet.
+fn check_opens<P: Platform>(devices: &[Arc<P::Device>], made: &[Made]) -> Result<(), OpenError> {
+    let candidate = |(device, made): (&Arc<P::Device>, &Made)| Candidate {
+        name: device.name().to_owned(),
+        size: device.size(),
+        superblock: Ok(made.superblock.clone()),
+    };
+    let candidates: Vec<Candidate> = devices.iter().zip(made).map(candidate).collect();
+    // Roles that were left empty on purpose stay so.
+    let rules = assembly::Options { degraded: true, ..assembly::Options::default() };
+    let assembly = assembly::assemble(&candidates, rules)?;
+    let facts = |index: usize| DeviceFacts {
+        name: devices[index].name().to_owned(),
+        size: usable(&assembly, &made[index].superblock),
+        logical_block_bytes: devices[index].logical_block_bytes(),
+    };
+    let facts: Vec<Option<DeviceFacts>> =
+        assembly.slots.iter().map(|slot| slot.original.map(facts)).collect();
+    let (level, chunk) = engine_level(assembly.geometry);
+    opening::check(&facts, ArrayOptions { level, chunk, tuning: Tuning::default() })?;
     Ok(())
 }
 

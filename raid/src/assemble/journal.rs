@@ -76,6 +76,7 @@ async fn take<P: Platform>(
     let mut settled = 0;
     match payload {
         Payload::Data { discarded: true, .. } => {}
+        Payload::Data { at, .. } if !at.0.is_multiple_of(BLOCK_SECTORS) => return Ok(Err(at.0)),
         Payload::Data { at, bytes, .. } => {
             for (at, block) in
                 (at.0..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks(BLOCK_BYTES))

@@ -102,6 +102,14 @@ pub(super) fn members<P: Platform>(
         .collect()
 }
 
+/// How much of a member the array may use.
+pub(super) fn usable(assembly: &Assembly, superblock: &Superblock) -> Sectors {
+    match assembly.geometry.level.is_redundant() {
+        true => assembly.component_size,
+        false => superblock.data_size(),
+    }
+}
+
 fn member<P: Platform>(
     scanned: &Scanned<P>,
     assembly: &Assembly,
@@ -114,10 +122,7 @@ fn member<P: Platform>(
         Side::Before => superblock.data_offset(),
         Side::After => superblock.new_data_offset(),
     };
-    let data_length = match assembly.geometry.level.is_redundant() {
-        true => assembly.component_size,
-        false => superblock.data_size(),
-    };
+    let data_length = usable(assembly, superblock);
     // A recovery that has come to its end is one that nobody has written down yet.
     let recovery_point = match superblock.role() {
         // A spare that was put into a role.

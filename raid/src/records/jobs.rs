@@ -66,11 +66,20 @@ impl<P: Platform> Records<P> {
             if self.needed(cpu).await.is_none_or(|needed| needed.is_empty()) {
                 let everywhere = Change::Resynced { up_to: None, disagreements };
                 self.settle(cpu, array.common(), everywhere).await?;
-                array.trust_redundancy(cpu).await;
+                if self.disagreements(cpu).await == disagreements {
+                    array.trust_redundancy(cpu).await;
+                }
             }
             Ok((report, false))
         })
         .await
+    }
+
+    async fn disagreements(&self, cpu: &P::Cpu) -> u64 {
+        let ledger = self.ledger.take(cpu).await;
+        let disagreements = ledger.disagreements;
+        self.ledger.give_back(cpu, ledger).await;
+        disagreements
     }
 
     /// Fills all members and replacements that are recovering.

@@ -57,7 +57,7 @@ pub struct CopyOutArguments {
     /// How many bytes, likewise; to the end if left out.
     #[arg(long)]
     pub length: Option<ByteCount>,
-    /// Write over a target that exists.
+    /// Write over a target that exists. What it held is gone, also if the copy fails.
     #[arg(long)]
     pub overwrite: bool,
 }

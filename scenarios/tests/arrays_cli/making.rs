@@ -110,3 +110,22 @@ fn an_older_array_is_forgotten() {
     assert_eq!(examined[0]["superblock"]["version"], "1.2");
     assert_eq!(examined[0]["others"].as_array().expect("a list").len(), 0);
 }
+
+/// Found by trying: the members had lost what they held, and the new array could not be opened.
+#[test]
+fn what_could_not_be_opened_is_refused_before_a_member_is_written() {
+    let sizes = |bench: &Bench, mebibytes: &[usize]| {
+        for (name, size) in ["a", "b", "c"].iter().zip(mebibytes) {
+            std::fs::write(bench.path(name), vec![7; size << 20]).expect("written");
+        }
+    };
+    for (mebibytes, line, word) in [
+        (&[4, 6, 5], "-l 0 -n 3 -e 0.90 --layout alternate a b c", "members differ in size"),
+        (&[6, 6, 6], "-l linear -n 3 -c 3M a b c", "too small"),
+        (&[6, 6, 6], "-l 10 -p o3 -e 0.90 -c 4096 -n 3 a b c", "too small"),
+    ] {
+        let bench = Bench::new();
+        sizes(&bench, mebibytes);
+        bench.refused(&format!("create --destroy-data {line}"), &[word]);
+    }
+}

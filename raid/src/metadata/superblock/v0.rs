@@ -260,19 +260,21 @@ pub(super) fn check(of: &Superblock, _: &Version0) -> Result<(), SuperblockError
 pub(super) fn encode(of: &Superblock, details: &Version0) -> Vec<u8> {
     let mut to = Writer::new(SUPERBLOCK_BYTES, details.byte_order);
     let narrow = |value: u64| u32::try_from(value).expect("version 0.90 holds 32 bits of it");
+    // The time of day ends in 2106 here.
+    let seconds = |time: Time| narrow(time.seconds.min(u64::from(u32::MAX)));
     let words = [
         (0, MAGIC),
         (2, details.minor_version),
         (3, details.patch_version),
         (4, details.valid_words),
-        (6, narrow(of.created.seconds)),
+        (6, seconds(of.created)),
         (7, of.level.cast_unsigned()),
         (8, narrow(of.component_size.0 / 2)),
         (9, details.disks_total),
         (10, of.raid_disks),
         (11, details.preferred_minor),
         (12, details.not_persistent),
-        (32, narrow(of.updated.seconds)),
+        (32, seconds(of.updated)),
         (33, details.state),
         (34, details.disks_active),
         (35, details.disks_working),
