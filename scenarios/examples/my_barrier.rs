@@ -19,14 +19,15 @@ const MINUS_ONE: u64 = u64::MAX;
 /// A request is inside while it is counted on its core and then found `raised` at zero; a job is
 /// inside once it has raised and then found every count at zero. Both in sequentially consistent
 /// order, so of a request and a job that meet at least one sees the other.
-struct CountPerCore<P: Platform> {
+pub struct CountPerCore<P: Platform> {
     inside: Vec<P::Word>,
     raised: P::Word,
     waiting: P::Word,
 }
 
 impl<P: Platform> CountPerCore<P> {
-    fn new(platform: &P) -> Self {
+    /// A barrier that is down.
+    pub fn new(platform: &P) -> Self {
         let word = |name| platform.word(Label::new(name), Place::Alone, 0);
         let inside = (0..platform.topology().cpu_count()).map(|_| word("requests_of_core"));
         Self { inside: inside.collect(), raised: word("raised"), waiting: word("waiting") }
@@ -63,7 +64,9 @@ impl<P: Platform> ResyncBarrier<P> for CountPerCore<P> {
     /// On the core that it entered on, since completions are waited for there.
     fn leave<'a>(&'a self, cpu: &'a P::Cpu) -> Step<'a> {
         Box::pin(async move {
-            self.inside[cpu.id().0 as usize].fetch_add(cpu, MINUS_ONE, SeqCst).await;
+            let own = &self.inside[cpu.id().0 as usize];
+            let before = own.fetch_add(cpu, MINUS_ONE, SeqCst).await;
+            assert_ne!(before, 0, "a request leaves where it entered");
         })
     }
 
@@ -81,7 +84,8 @@ impl<P: Platform> ResyncBarrier<P> for CountPerCore<P> {
 
     fn lower<'a>(&'a self, cpu: &'a P::Cpu) -> Step<'a> {
         Box::pin(async move {
-            self.raised.fetch_add(cpu, MINUS_ONE, SeqCst).await;
+            let before = self.raised.fetch_add(cpu, MINUS_ONE, SeqCst).await;
+            assert_ne!(before, 0, "a job lowers what it raised");
         })
     }
 }

@@ -21,9 +21,6 @@ pub enum CounterKind {
     Tags,
 }
 
-/// Requests of a queue that may be under way at once: the bits of a word.
-pub const TAGS_OF_QUEUE: u32 = u64::BITS;
-
 /// Counts what is under way on one device with a queue for each core.
 pub struct Inflight<P: Platform> {
     kind: CounterKind,
@@ -189,11 +186,11 @@ mod tests {
     fn a_queue_has_as_many_requests_as_tags() {
         on_a_machine(CounterKind::Tags, async |cpu, device| {
             let mut requests = Vec::new();
-            for _ in 0..TAGS_OF_QUEUE {
+            for _ in 0..u64::BITS {
                 requests.push(device.start(&cpu, false).await.expect("a tag"));
             }
             assert!(device.start(&cpu, false).await.is_none());
-            assert_eq!(device.sum(&cpu).await, u64::from(TAGS_OF_QUEUE));
+            assert_eq!(device.sum(&cpu).await, u64::from(u64::BITS));
             device.end(&cpu, requests.remove(7)).await;
             assert!(device.start(&cpu, false).await.is_some());
         });

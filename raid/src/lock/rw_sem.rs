@@ -8,7 +8,8 @@
 //! - Whoever finds the semaphore free takes it with one access to the word.
 //! - Spinners queue up behind a ticket lock, one at a time watches the word, and takes the semaphore
 //!   past those that sleep. How long it watches is bounded, since nothing here knows whether the
-//!   owner runs: after so many looks as the semaphore was given, in which the word did not change, it goes to sleep.
+//!   owner runs: after so many looks as the semaphore was given, in which the word did not change,
+//!   it goes to sleep.
 //! - A waiting writer stays on the list until it has the semaphore, which it takes itself after it
 //!   was woken. Waiting readers are let in, all in a row, by whoever wakes them.
 //! - A head of the list that was passed over [`PASSED_OVER_MAX`] times sets `HANDOFF`: from then on

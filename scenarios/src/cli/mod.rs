@@ -124,7 +124,7 @@ pub struct CompareArguments {
     /// A scenario that `list` names.
     #[arg(required_unless_present = "all")]
     pub scenario: Option<String>,
-    /// Every published figure of every scenario, in one table.
+    /// What the scenarios' threads published, beside its simulation, in one table.
     #[arg(long, conflicts_with_all = ["scenario", "explain", "sweep", "machine"])]
     pub all: bool,
     /// Print each variant's curve along cpus, drives, nodes or lock, such as cpus=1..128 (doubling),
