@@ -19,7 +19,7 @@ const MINUS_ONE: u64 = u64::MAX;
 /// A request is inside while it is counted on its core and then found `raised` at zero; a job is
 /// inside once it has raised and then found every count at zero. Both in sequentially consistent
 /// order, so of a request and a job that meet at least one sees the other.
-pub struct CountPerCore<P: Platform> {
+pub(crate) struct CountPerCore<P: Platform> {
     inside: Vec<P::Word>,
     raised: P::Word,
     waiting: P::Word,
@@ -27,7 +27,7 @@ pub struct CountPerCore<P: Platform> {
 
 impl<P: Platform> CountPerCore<P> {
     /// A barrier that is down.
-    pub fn new(platform: &P) -> Self {
+    pub(crate) fn new(platform: &P) -> Self {
         let word = |name| platform.word(Label::new(name), Place::Alone, 0);
         let inside = (0..platform.topology().cpu_count()).map(|_| word("requests_of_core"));
         Self { inside: inside.collect(), raised: word("raised"), waiting: word("waiting") }
