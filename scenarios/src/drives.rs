@@ -4,6 +4,8 @@
 //! Nothing that exists is opened for writing unless its owner gave it up by name, and nothing is
 //! opened or made before all of the names have been looked at.
 
+use crate::arrays::looks_like::what_would_be_lost;
+use crate::arrays::member_file::MemberFile;
 use crate::quantity::{ByteCount, QuantityError};
 use backends::{Access, OpenError, RealDevice};
 use raid::units::{SECTOR_BYTES, Sectors};
@@ -51,10 +53,16 @@ pub enum DriveError {
     Missing(PathBuf),
     /// A workload that writes on something that may hold data.
     #[error(
-        "{}: exists and would be overwritten; allow that with --destroy-data",
-        .0.display()
+        "{}: exists and would be overwritten{}; allow that with --destroy-data",
+        path.display(),
+        holds.as_ref().map(|of| format!(" (it seems to hold {of})")).unwrap_or_default()
     )]
-    WouldDestroy(PathBuf),
+    WouldDestroy {
+        /// Where.
+        path: PathBuf,
+        /// What it seems to hold, if that is known.
+        holds: Option<String>,
+    },
     /// One drive twice.
     #[error("{}: named twice", .0.display())]
     Twice(PathBuf),
@@ -140,7 +148,7 @@ pub(crate) fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveEr
             (true, Some(_)) => return Err(DriveError::Exists(path.clone())),
             (false, None) => return Err(DriveError::Missing(path.clone())),
             (true, None) if permitted.writes && !permitted.destroy_data => {
-                return Err(DriveError::WouldDestroy(path.clone()));
+                return Err(DriveError::WouldDestroy { path: path.clone(), holds: holds(path) });
             }
             _ => {}
         }
@@ -151,6 +159,22 @@ pub(crate) fn look_at(names: &[DriveName], permitted: Use) -> Result<(), DriveEr
         seen.push(identity);
     }
     Ok(())
+}
+
+/// What a path seems to hold. Whoever cannot look at it learns that when it is opened.
+fn holds(path: &Path) -> Option<String> {
+    let file = MemberFile::open(path).ok()?;
+    what_would_be_lost(&file).ok().flatten()
+}
+
+/// Says on standard error what is about to be overwritten.
+pub(crate) fn tell_what_is_destroyed(names: &[DriveName]) {
+    for name in names {
+        let DriveName::Path(path) = name else { continue };
+        if let Some(holds) = holds(path) {
+            eprintln!("raidbed: --destroy-data: {}: overwrites {holds}", path.display());
+        }
+    }
 }
 
 /// What makes two paths the same drive, whatever links and device nodes lead there.

@@ -3,6 +3,7 @@
 //! (interrupted) or 141 (the reader of a pipe has gone).
 
 use clap::Parser;
+use clap::error::ContextKind;
 use scenarios::arrays::interrupt::{EXIT_INTERRUPTED, Interrupted};
 use scenarios::cli::Cli;
 use scenarios::verbs::{self, Verdict};
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
-    match verbs::dispatch(&Cli::parse()) {
+    match verbs::dispatch(&parse()) {
         Ok(finished) => {
             let mut out = std::io::stdout().lock();
             let printed = out.write_all(finished.output.as_bytes()).and_then(|()| out.flush());
@@ -39,6 +40,16 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// The command line. An unknown option is not to be tried as the name of a file, which is what clap
+/// would advise where files may be named.
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|mut error| {
+        error.remove(ContextKind::TrailingArg);
+        error.remove(ContextKind::Suggested);
+        error.exit()
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -122,7 +122,6 @@ fn too_few_members_are_refused_whatever_is_allowed() {
         ("linear-3", &["m1.img"][..]),
         ("raid0-3", &["m0.img"]),
         ("raid5-4-ls", &["m0.img", "m3.img"]),
-        ("raid5-4-degraded", &["m0.img"]),
         ("raid6-5-ls", &["m0.img", "m1.img", "m2.img"]),
         ("raid10-4-n2", &["m0.img", "m1.img"]),
         ("raid10-4-f2", &["m1.img", "m2.img"]),
@@ -131,6 +130,10 @@ fn too_few_members_are_refused_whatever_is_allowed() {
         let error = without(name, files, FORCED).expect_err(name);
         assert!(matches!(error, AssembleError::TooFewMembers { .. }), "{name}: {error}");
     }
+    let error = without("raid5-4-degraded", &["m0.img"], DEGRADED).expect_err("one is stale");
+    assert!(matches!(error, AssembleError::TooFewMembers { may_be_forced: true, .. }), "{error}");
+    let forced = without("raid5-4-degraded", &["m0.img"], FORCED).expect("it is taken back");
+    assert!(matches!(forced.concessions[..], [Concession::StaleMember { .. }]), "{forced:?}");
 }
 
 #[test]

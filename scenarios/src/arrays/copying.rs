@@ -45,16 +45,28 @@ fn requests_under_way(piece_bytes: u64) -> usize {
     (UNDER_WAY_BYTES / piece_bytes).clamp(2, 32) as usize
 }
 
-/// Copies bytes of the array to the target.
+/// What becomes of bytes that the array cannot give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The copy ends there.
+    Refused,
+    /// Zeros take their place.
+    Skipped,
+}
+
+/// Copies bytes of the array to the target. Which of them the array could not give, in whole blocks,
+/// neighbours joined; the target has zeros there.
 ///
 /// # Errors
-/// What the array cannot give, what the target does not take, or an interruption.
+/// What the array cannot give, if that is refused; what the target does not take, or an
+/// interruption.
 pub fn copy_out(
     open: &OpenArray,
     bytes: Range<u64>,
+    unreadable: Unreadable,
     mut target: TargetFile,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<Vec<Range<u64>>> {
     let block_bytes = u64::from(open.assembled.logical_block_bytes());
     let piece_bytes = open.survey.piece().bytes();
     let progress = Progress::of_bytes("copying out", Some(bytes.end - bytes.start));
@@ -62,6 +74,7 @@ pub fn copy_out(
     let mut wanted = std::collections::VecDeque::new();
     let mut pipeline: Pipeline<'_, ReadDone> = Pipeline::new(&open.machine);
     let mut spare: Vec<Buffer> = Vec::new();
+    let mut skipped = Vec::new();
     loop {
         while pipeline.len() < requests_under_way(piece_bytes) {
             let Some(piece) = pieces.next() else { break };
@@ -81,13 +94,72 @@ pub fn copy_out(
         }
         let Some(done) = pipeline.fetch() else { break };
         let (piece, start) = wanted.pop_front().expect("a piece for each request");
-        done.result.with_context(|| format!("the array cannot give bytes {piece:?}"))?;
         interrupt.check("the target is not whole")?;
-        target.write(&done.buffer[(piece.start - start) as usize..(piece.end - start) as usize])?;
+        let mut buffer = done.buffer;
+        match (done.result, unreadable) {
+            (Ok(()), _) => {}
+            (Err(error), Unreadable::Refused) => {
+                let refused = format!("the array cannot give bytes {piece:?}");
+                return Err(anyhow::Error::new(error).context(refused));
+            }
+            (Err(_), Unreadable::Skipped) => {
+                let blocks = start..start + buffer.len() as u64;
+                let mut bisection =
+                    Bisection { open, block_bytes, interrupt, skipped: &mut skipped };
+                bisection.read(blocks, &mut buffer)?;
+            }
+        }
+        target.write(&buffer[(piece.start - start) as usize..(piece.end - start) as usize])?;
         progress.advance(piece.end - piece.start);
-        spare.push(done.buffer);
+        spare.push(buffer);
     }
-    target.finish()
+    target.finish()?;
+    Ok(skipped)
+}
+
+/// Reads around blocks that the array cannot give.
+struct Bisection<'of> {
+    open: &'of OpenArray,
+    block_bytes: u64,
+    interrupt: &'of Interrupt,
+    /// Blocks that could not be read, in ascending order, neighbours joined.
+    skipped: &'of mut Vec<Range<u64>>,
+}
+
+impl Bisection<'_> {
+    /// Fills the buffer with blocks of the array of which some cannot be read: these with zeros.
+    fn read(&mut self, blocks: Range<u64>, into: &mut [u8]) -> Result<()> {
+        let count = (blocks.end - blocks.start) / self.block_bytes;
+        if count <= 1 {
+            into.fill(0);
+            join(self.skipped, blocks);
+            return Ok(());
+        }
+        let middle = blocks.start + count / 2 * self.block_bytes;
+        let (left, right) = into.split_at_mut((middle - blocks.start) as usize);
+        for (half, into) in [(blocks.start..middle, left), (middle..blocks.end, right)] {
+            self.interrupt.check("the target is not whole")?;
+            let (assembled, at) =
+                (Arc::clone(&self.open.assembled), Sector(half.start / SECTOR_BYTES));
+            let buffer = Buffer::zeroed(into.len());
+            let done = self.open.machine.block_on(CpuId(0), move |cpu| async move {
+                assembled.read(&cpu, at, buffer).await
+            });
+            match done.result {
+                Ok(()) => into.copy_from_slice(&done.buffer),
+                Err(_) => self.read(half, into)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds a range behind the others.
+fn join(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
 }
 
 /// Refuses a source that is known to be longer than what the array has behind the offset. How many

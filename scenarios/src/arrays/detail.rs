@@ -1,8 +1,8 @@
 //! What an array is and how it is, in the words of `mdadm --detail`: level, layout, size, who plays
 //! which role, what is missing, stale or left out and why, and what would have to be done.
 
-use super::examine::time_words;
-use super::opening::{Survey, concession_words};
+use super::examine::{BadRange, time_words};
+use super::opening::Survey;
 use super::sizes::in_two_units;
 use raid::metadata::Time;
 use raid::metadata::assembly::{Consistency, LeftOut, Slot};
@@ -52,7 +52,7 @@ pub struct Detail {
     /// Devices that are not used, and why.
     pub left_out: Vec<LeftOutDetail>,
     /// What was given up by `--force`.
-    pub concessions: Vec<&'static str>,
+    pub concessions: Vec<String>,
     /// What has to be done before everything is as it should be.
     pub to_do: Vec<String>,
 }
@@ -70,6 +70,8 @@ pub struct DeviceDetail {
     pub file: Option<String>,
     /// Up to which sector of its data it is rebuilt, where it is not whole.
     pub recovery_offset_sectors: Option<u64>,
+    /// What its bad-block log names, in sectors of the device.
+    pub bad_blocks: Vec<BadRange>,
 }
 
 /// A device that is not used.
@@ -91,11 +93,6 @@ impl LeftOutDetail {
         };
         left_out.map(of).collect()
     }
-}
-
-/// What was given up by `--force`, in words.
-pub fn concessions(survey: &Survey) -> Vec<&'static str> {
-    survey.assembly.concessions.iter().map(|of| concession_words(*of)).collect()
 }
 
 impl Detail {
@@ -124,7 +121,7 @@ impl Detail {
             events: assembly.events,
             devices: devices(survey),
             left_out: LeftOutDetail::all(survey),
-            concessions: concessions(survey),
+            concessions: survey.concessions(),
             to_do: to_do(survey),
         }
     }
@@ -166,6 +163,7 @@ fn devices(survey: &Survey) -> Vec<DeviceDetail> {
             state: state + mostly,
             file: Some(survey.files[device].name()),
             recovery_offset_sectors: superblock.recovery_offset().map(|at| at.0),
+            bad_blocks: survey.bad_ranges[device].clone(),
         }
     };
     let is_whole = |device: usize| {
@@ -175,15 +173,13 @@ fn devices(survey: &Survey) -> Vec<DeviceDetail> {
     for (slot, role) in survey.assembly.slots.iter().zip(0u32..) {
         let Slot { original, replacement, .. } = *slot;
         if slot.is_empty() {
-            let state = "missing".to_owned();
-            let (number, file) = (None, None);
-            let recovery_offset_sectors = None;
             rows.push(DeviceDetail {
-                number,
+                number: None,
                 role: Some(role),
-                state,
-                file,
-                recovery_offset_sectors,
+                state: "missing".to_owned(),
+                file: None,
+                recovery_offset_sectors: None,
+                bad_blocks: Vec::new(),
             });
         }
         if let Some(device) = original {
@@ -287,6 +283,12 @@ pub fn render(of: &Detail) -> String {
         let line = format!("    {number:>4}     {role:>5}      {state}   {file}");
         text += line.trim_end();
         text.push('\n');
+    }
+    for device in &of.devices {
+        let file = device.file.as_deref().unwrap_or_default();
+        for BadRange { at_sector, length_sectors } in &device.bad_blocks {
+            text += &format!("bad: {file}: {length_sectors} sectors from sector {at_sector} on\n");
+        }
     }
     for left_out in &of.left_out {
         text += &format!("left out: {}: {}\n", left_out.file, left_out.reason);

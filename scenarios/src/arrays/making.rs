@@ -104,6 +104,9 @@ pub fn make(wishes: &Wishes) -> Result<Fresh> {
     let array = describe(wishes)?;
     // What cannot be is refused before a file is made.
     let made = array.make()?;
+    if wishes.create_size.is_none() {
+        drives::tell_what_is_destroyed(&names);
+    }
     let (devices, files) = open_members(&members, wishes.create_size)?;
     let machine = RealMachine::start(Cpus::Count(1), Options::from_environment())?;
     machine.block_on(CpuId(0), move |cpu| async move {

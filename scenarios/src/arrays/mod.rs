@@ -9,6 +9,7 @@ pub mod copying;
 pub mod detail;
 pub mod examine;
 pub mod interrupt;
+pub mod looks_like;
 pub mod making;
 pub mod member_file;
 pub mod opening;

@@ -1,6 +1,7 @@
 //! Opens the array that files and block devices make up. All that can be refused by what the
 //! superblocks say is refused before a core is started or a device is opened for writing.
 
+use super::examine::{BadBlockFacts, BadRange};
 use super::member_file::{FileFacts, LookError, MemberFile};
 use anyhow::{Result, bail};
 use backends::{
@@ -48,6 +49,8 @@ pub struct Survey {
     pub files: Vec<FileFacts>,
     /// The superblock of each, if it has one that may be used.
     pub superblocks: Vec<Option<Superblock>>,
+    /// What the bad-block log of each names, in sectors of the device.
+    pub bad_ranges: Vec<Vec<BadRange>>,
     /// Who plays which role.
     pub assembly: Assembly,
 }
@@ -72,14 +75,44 @@ impl Survey {
         let candidates: Vec<Candidate> =
             files.iter().map(candidate).collect::<Result<_, LookError>>()?;
         let assembly = assembly::assemble(&candidates, rules(permission))?;
-        let superblocks = candidates.into_iter().map(|of| of.superblock.ok()).collect();
+        let superblocks: Vec<Option<Superblock>> =
+            candidates.into_iter().map(|of| of.superblock.ok()).collect();
+        let mut bad_ranges = Vec::new();
+        for (file, superblock) in files.iter().zip(&superblocks) {
+            let log = superblock.as_ref().map(|of| BadBlockFacts::of(file, of)).transpose()?;
+            // Whether a damaged log may be used is the engine's to say.
+            bad_ranges.push(log.flatten().map_or_else(Vec::new, |(facts, _)| facts.ranges));
+        }
         let files = files.iter().map(|file| file.facts().clone()).collect();
-        Ok(Self { files, superblocks, assembly })
+        Ok(Self { files, superblocks, bad_ranges, assembly })
     }
 
     /// The superblock that decides.
     pub fn freshest(&self) -> &Superblock {
         self.superblocks[self.assembly.freshest].as_ref().expect("the freshest has one")
+    }
+
+    /// What was given up by `--force`, in words.
+    pub fn concessions(&self) -> Vec<String> {
+        self.assembly.concessions.iter().map(|of| self.concession_words(*of)).collect()
+    }
+
+    fn concession_words(&self, concession: Concession) -> String {
+        match concession {
+            Concession::WriteHole => "gives up that missing chunks are right: they are computed \
+                from parity that was not made to agree after the last writes (the write hole)"
+                .to_owned(),
+            Concession::JournalLost => {
+                "gives up what only the write journal held: the last writes \
+                may be lost or half done"
+                    .to_owned()
+            }
+            Concession::StaleMember { device, events, freshest_events } => format!(
+                "gives up what was written after the array went on without {}: it stands at event \
+                 {events}, the freshest at {freshest_events}; old data may lie beside new",
+                self.files[device].name()
+            ),
+        }
     }
 
     /// Says on standard error which of the files are not used, and why.
@@ -173,8 +206,8 @@ impl OpenArray {
     /// As [`Survey::of`]; devices that cannot be opened; an array that cannot be served.
     pub fn open(permission: &Permission) -> Result<Self> {
         let survey = Survey::of(permission)?;
-        for concession in &survey.assembly.concessions {
-            eprintln!("raidbed: --force: {}", concession_words(*concession));
+        for concession in survey.concessions() {
+            eprintln!("raidbed: --force: {concession}");
         }
         let page_cache = survey.page_cache();
         let mut devices = Vec::new();
@@ -220,19 +253,6 @@ impl OpenArray {
 pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time { seconds: since.as_secs(), microseconds: 0 }
-}
-
-/// What a concession means, in words.
-pub fn concession_words(concession: Concession) -> &'static str {
-    match concession {
-        Concession::WriteHole => {
-            "gives up that missing chunks are right: they are computed from parity that was not \
-             made to agree after the last writes (the write hole)"
-        }
-        Concession::JournalLost => {
-            "gives up what only the write journal held: the last writes may be lost or half done"
-        }
-    }
 }
 
 /// The layout that a person names for a RAID 0 whose superblock does not say.

@@ -57,6 +57,10 @@ pub struct CopyOutArguments {
     /// How many bytes, likewise; to the end if left out.
     #[arg(long)]
     pub length: Option<ByteCount>,
+    /// Write zeros for what the array cannot give (bad blocks, sectors beyond its redundancy) and
+    /// name those bytes at the end. The exit code is then 1.
+    #[arg(long)]
+    pub skip_unreadable: bool,
     /// Write over a target that exists. What it held is gone, also if the copy fails.
     #[arg(long)]
     pub overwrite: bool,

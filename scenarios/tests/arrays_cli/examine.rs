@@ -113,10 +113,11 @@ fn a_damaged_superblock_is_told_as_found() {
     let (bench, _) = Bench::with_fixture("raid1-2");
     // The event count, at byte 200 of the superblock.
     bench.change("m0.img", |bytes| bytes[4096 + 200] ^= 1);
-    let text = bench.expect("examine m0.img", 0);
+    let text = bench.expect("examine m0.img", 1);
     assert!(text.contains(" - expected "), "{text}");
     assert!(text.contains("Problem : version 1.2: checksum is"), "{text}");
-    let report = bench.json("examine m0.img m1.img");
+    let text = bench.expect("examine m0.img m1.img --json", 1);
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert!(report[0]["superblock"]["checksum_expected"].is_u64());
     assert!(report[1]["superblock"]["checksum_expected"].is_null());
 }
@@ -130,6 +131,23 @@ fn files_without_metadata_are_no_success() {
     bench.refused("examine blank blank", &["named twice"]);
     bench.refused("examine .", &["directory"]);
     let files = bench.unpack("linear-3", "");
-    let text = bench.expect(&format!("examine blank {}", files[0]), 0);
+    let text = bench.expect(&format!("examine blank none {}", files[0]), 1);
     assert!(text.contains("Problem : no md superblock"), "{text}");
+    assert!(text.contains("none:\n        Problem : no such file or device"), "{text}");
+    assert!(text.contains("Raid Level : linear"), "the others are looked at all the same: {text}");
+}
+
+#[test]
+fn what_a_file_without_metadata_seems_to_hold_is_said() {
+    let bench = Bench::new();
+    let mut image = vec![0; 16 << 20];
+    image[512..520].copy_from_slice(b"EFI PART");
+    std::fs::write(bench.path("disk"), &image).expect("writes");
+    bench.refused("examine disk", &["no md superblock", "a GPT partition table"]);
+    bench.refused("create -l1 -n2 disk missing", &["a GPT partition table", "--destroy-data"]);
+    let output = bench.run("create -l1 -n2 disk missing --destroy-data");
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(told.contains("disk: overwrites a GPT partition table"), "{told}");
+    let again = "create -l1 -n2 disk missing";
+    bench.refused(again, &["a member of the md array", "--destroy-data"]);
 }

@@ -100,3 +100,68 @@ fn a_reader_that_has_enough_ends_a_copy_without_a_word() {
     assert_eq!(output.status.code(), Some(141));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn bad_blocks_are_told_and_skipped_where_asked() {
+    let (bench, files) = Bench::with_fixture("raid5-4-badblocks");
+    let members = files.join(" ");
+    let text = bench.expect(&format!("assemble {members}"), 0);
+    assert!(text.contains("bad: m1.img: 24 sectors from sector 4096 on"), "{text}");
+    let report = bench.json(&format!("assemble {members}"));
+    assert_eq!(report["devices"][1]["bad_blocks"][0]["length_sectors"], 24, "{report}");
+    bench.expect(&format!("copy-out {members} --to whole"), 0);
+    let whole = bench.read("whole");
+
+    // Without another member, what only the bad sectors hold cannot be given.
+    bench.refused("copy-out --degraded m0.img m1.img m2.img --to out", &["cannot give"]);
+    let line = "copy-out --degraded m0.img m1.img m2.img --to out --skip-unreadable --json";
+    let output = bench.run(line);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let skipped = report["skipped"].as_array().expect("a list");
+    assert!(!skipped.is_empty() && told.matches("skipped ").count() == skipped.len(), "{told}");
+    let mut expected = whole;
+    let mut total = 0;
+    for range in skipped {
+        let number = |field: &str| range[field].as_u64().expect("a number") as usize;
+        let (at, length) = (number("at_byte"), number("length_bytes"));
+        expected[at..at + length].fill(0);
+        total += length;
+    }
+    // The bad sectors alone: what m3 has in their stripe is the parity.
+    assert_eq!(total, 24 * 512, "{report}");
+    assert!(bench.read("out") == expected, "all else is as in the whole array");
+}
+
+#[test]
+fn members_that_were_thrown_out_are_taken_back_by_force_only() {
+    let (bench, _) = Bench::with_fixture("raid5-4-ls");
+    bench.expect("copy-out m0.img m1.img m2.img m3.img --to whole", 0);
+    bench.expect("copy-in --degraded m0.img m1.img m2.img --from /dev/null", 0);
+    for round in 0..2 {
+        // Nothing is written, but each time the array goes on without the member.
+        let text = format!("round {round}");
+        bench.run_with("copy-in --degraded m0.img m1.img m2.img --from -", text.as_bytes());
+    }
+    let members = "m0.img m1.img m3.img";
+    let line = format!("copy-out --degraded {members} --to out");
+    bench.refused(&line, &["too few members", "--force takes stale members back"]);
+    let output = bench.run(&format!("{line} --force"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(told.contains("gives up what was written after the array went on without m3.img"));
+    let (whole, found) = (bench.read("whole"), bench.read("out"));
+    assert_eq!(&found[..7], b"round 1");
+    // Besides, the chunk of m2 that is computed from the parity of before is wrong in as many bytes.
+    let wrong = found[7..].iter().zip(&whole[7..]).filter(|(one, other)| one != other).count();
+    assert!((1..=7).contains(&wrong), "{wrong} bytes differ");
+}
+
+#[test]
+fn an_unknown_option_is_not_advised_as_a_file() {
+    let bench = Bench::new();
+    let told = stderr(&bench, "copy-out a --skip-nothing --to b", 2);
+    assert!(told.contains("unexpected argument '--skip-nothing'"), "{told}");
+    assert!(!told.contains("-- --skip-nothing"), "{told}");
+}

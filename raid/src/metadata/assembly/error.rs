@@ -83,9 +83,14 @@ pub enum AssembleError {
     },
     /// Not even a degraded array.
     #[error(
-        "too few members: {level} of {raid_disks} devices has nobody for {}{needs}{}",
+        "too few members: {level} of {raid_disks} devices has nobody for {}{needs}{}{}",
         roles(missing),
-        left_out(left)
+        left_out(left),
+        if *may_be_forced {
+            "; --force takes stale members back if that makes it enough, and gives up what they lack"
+        } else {
+            ""
+        }
     )]
     TooFewMembers {
         /// The level's name.
@@ -98,6 +103,8 @@ pub enum AssembleError {
         needs: &'static str,
         /// The devices left out, and why.
         left: Vec<String>,
+        /// Whether some were left out for their age only.
+        may_be_forced: bool,
     },
     /// A degraded array that the members did not know to be degraded.
     #[error(

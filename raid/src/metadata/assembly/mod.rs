@@ -20,6 +20,7 @@ mod capacity;
 mod error;
 mod redundancy;
 mod roles;
+mod take_back;
 
 #[cfg(test)]
 mod verdicts;
@@ -50,8 +51,9 @@ pub struct Options {
     /// Go on without members that the array counts on, as long as the level tolerates it. Devices
     /// whose superblock is damaged or too old are then left out.
     pub degraded: bool,
-    /// Go on although data may be wrong: a parity array that is both dirty and degraded, or an
-    /// array whose journal is gone. What it gave up is in [`Assembly::concessions`].
+    /// Go on although data may be wrong: a parity array that is both dirty and degraded, an array
+    /// whose journal is gone, or one that needs members that it went on without. What it gave up is
+    /// in [`Assembly::concessions`].
     pub force: bool,
     /// How RAID 0 is laid out where the superblock does not say.
     pub raid0_layout: Option<Raid0Layout>,
@@ -127,6 +129,15 @@ pub enum Concession {
     WriteHole,
     /// What only the journal held is lost; serve read-only.
     JournalLost,
+    /// A member lacks what was written after the array went on without it.
+    StaleMember {
+        /// Its index among the candidates.
+        device: usize,
+        /// Its event count.
+        events: u64,
+        /// That of the freshest member.
+        freshest_events: u64,
+    },
 }
 
 /// Assembles an array of the devices.
@@ -134,7 +145,7 @@ pub enum Concession {
 /// # Errors
 /// [`AssembleError`], one for each rule.
 pub fn assemble(devices: &[Candidate], options: Options) -> Result<Assembly, AssembleError> {
-    let cast = roles::cast(devices, options)?;
+    let mut cast = roles::cast(devices, options)?;
     let fresh = cast.fresh;
     if fresh.has(Features::CLUSTERED) {
         return Err(AssembleError::Unsupported {
@@ -149,11 +160,17 @@ pub fn assemble(devices: &[Candidate], options: Options) -> Result<Assembly, Ass
         geometry.level = Level::Raid0(stated);
     }
     let reshaping = reshaping(fresh, geometry)?;
+    let mut concessions = match options.force {
+        true => take_back::take_back(&mut cast, geometry)?,
+        false => Vec::new(),
+    };
+    if !options.degraded {
+        cast.check_nobody_stale_is_missed()?;
+    }
     redundancy::check_members(&cast, geometry, options)?;
     check_sizes(&cast, geometry)?;
     let consistency = consistency(fresh, geometry.level);
     let resync_offset = if geometry.level.is_redundant() { fresh.resync_offset() } else { None };
-    let mut concessions = Vec::new();
     if consistency == Consistency::Journal && cast.journal.is_none() {
         if !options.force {
             return Err(AssembleError::JournalMissing);

@@ -18,6 +18,7 @@ pub(super) fn check_members(
             missing: cast.unsynced_slots(),
             needs,
             left: cast.left_out_lines(),
+            may_be_forced: !options.force && cast.left_out.iter().any(|of| of.reason.is_age()),
         });
     }
     let absent: Vec<u32> = cast
@@ -33,7 +34,7 @@ pub(super) fn check_members(
 }
 
 /// What the level needs, where the live slots are not enough.
-fn lacks(level: Level, live: &[bool]) -> Option<&'static str> {
+pub(super) fn lacks(level: Level, live: &[bool]) -> Option<&'static str> {
     let gone = live.iter().filter(|live| !**live).count();
     let (enough, needs) = match level {
         Level::Linear | Level::Raid0(_) => (gone == 0, ", and has no redundancy"),

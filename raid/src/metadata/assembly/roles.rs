@@ -119,6 +119,30 @@ impl Cast<'_> {
         self.left_out.iter().map(line).collect()
     }
 
+    /// A member that lags too far is no matter where another one fills its role by now, nor where
+    /// the freshest superblock does not count on it. A journal that lags is as good as none, and
+    /// that has an error of its own.
+    pub(super) fn check_nobody_stale_is_missed(&self) -> Result<(), AssembleError> {
+        for of in &self.left_out {
+            let LeftOutReason::Stale { events, freshest_events } = of.reason else { continue };
+            let Role::Active(role) = self.superblock(of.device).role() else { continue };
+            if self.slots.get(role as usize).is_some_and(Slot::is_empty) {
+                let (device, freshest) = (self.name(of.device), self.name(self.freshest));
+                return Err(AssembleError::Stale { device, events, freshest, freshest_events });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a device that was left out its role all the same.
+    pub(super) fn put_back(&mut self, device: usize, role: u32) -> Result<(), AssembleError> {
+        let devices = self.devices;
+        let of = devices[device].superblock.as_ref().expect("whoever had a role has one");
+        check_agreement(self, device, of)?;
+        self.left_out.retain(|left_out| left_out.device != device);
+        fill(self, device, of, role)
+    }
+
     fn leave_out(&mut self, device: usize, reason: LeftOutReason) {
         self.left_out.push(LeftOut { device, reason });
     }
@@ -155,25 +179,7 @@ pub(super) fn cast(devices: &[Candidate], options: Options) -> Result<Cast<'_>, 
     for (device, superblock) in usable {
         place(&mut cast, device, superblock)?;
     }
-    if !options.degraded {
-        check_nobody_stale_is_missed(&cast)?;
-    }
     Ok(cast)
-}
-
-/// A member that lags too far is no matter where another one fills its role by now, nor where the
-/// freshest superblock does not count on it. A journal that lags is as good as none, and that has
-/// an error of its own.
-fn check_nobody_stale_is_missed(cast: &Cast<'_>) -> Result<(), AssembleError> {
-    for of in &cast.left_out {
-        let LeftOutReason::Stale { events, freshest_events } = of.reason else { continue };
-        let Role::Active(role) = cast.superblock(of.device).role() else { continue };
-        if cast.slots.get(role as usize).is_some_and(Slot::is_empty) {
-            let (device, freshest) = (cast.name(of.device), cast.name(cast.freshest));
-            return Err(AssembleError::Stale { device, events, freshest, freshest_events });
-        }
-    }
-    Ok(())
 }
 
 fn unusable(candidate: &Candidate, cause: &SuperblockError) -> AssembleError {

@@ -3,7 +3,7 @@
 
 use super::{Examination, place};
 use crate::arrays::member_file::{LookError, MemberFile};
-use raid::metadata::bad_blocks::BadBlocks;
+use raid::metadata::bad_blocks::{BadBlocks, BadBlocksError};
 use raid::metadata::bitmap::{self, BitmapError, HEADER_BYTES, Header};
 use raid::metadata::journal::{BLOCK_BYTES, End, Scanner};
 use raid::metadata::ppl;
@@ -56,7 +56,7 @@ pub struct BadBlockFacts {
 }
 
 /// A bad range.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct BadRange {
     /// Its first sector on the device.
     pub at_sector: u64,
@@ -190,29 +190,43 @@ impl Examination {
         file: &MemberFile,
         superblock: &Superblock,
     ) -> Result<(), LookError> {
+        if let Some((facts, fault)) = BadBlockFacts::of(file, superblock)? {
+            self.bad_blocks = Some(facts);
+            self.problems.extend(fault.map(|fault| fault.to_string()));
+        }
+        Ok(())
+    }
+}
+
+impl BadBlockFacts {
+    /// What the superblock's bad-block log says, if there is one, and what is wrong with it.
+    ///
+    /// # Errors
+    /// [`LookError::System`].
+    pub fn of(
+        file: &MemberFile,
+        superblock: &Superblock,
+    ) -> Result<Option<(Self, Option<BadBlocksError>)>, LookError> {
         let (Some((at, size)), Details::V1(details)) =
             (superblock.bad_block_log(), &superblock.details)
         else {
-            return Ok(());
+            return Ok(None);
         };
-        let mut facts = BadBlockFacts {
-            offset_sectors: i64::from(details.bad_block_log_offset),
-            entries_max: size.bytes() / 8,
-            ranges: Vec::new(),
-        };
+        let (offset_sectors, entries_max) =
+            (i64::from(details.bad_block_log_offset), size.bytes() / 8);
         let size = size.min(BAD_BLOCK_LOG_MAX);
         let bytes = file.read(at, size.bytes() as usize)?;
-        match BadBlocks::decode(&bytes, size, details.bad_block_shift) {
+        let (ranges, fault) = match BadBlocks::decode(&bytes, size, details.bad_block_shift) {
             Ok(log) => {
-                facts.ranges = log
-                    .ranges()
-                    .map(|(at, length)| BadRange { at_sector: at.0, length_sectors: length.0 })
-                    .collect();
+                let range = |(at, length): (Sector, Sectors)| BadRange {
+                    at_sector: at.0,
+                    length_sectors: length.0,
+                };
+                (log.ranges().map(range).collect(), None)
             }
-            Err(error) => self.problems.push(error.to_string()),
-        }
-        self.bad_blocks = Some(facts);
-        Ok(())
+            Err(fault) => (Vec::new(), Some(fault)),
+        };
+        Ok(Some((Self { offset_sectors, entries_max, ranges }, fault)))
     }
 }
 

@@ -11,6 +11,7 @@ pub use facts::{
 };
 pub use text::render;
 
+use super::looks_like::looks_like;
 use super::member_file::{Found, LookError, MemberFile};
 use super::sizes::array_size;
 use raid::metadata::superblock::{
@@ -18,6 +19,7 @@ use raid::metadata::superblock::{
 };
 use raid::metadata::{Level, Time};
 use raid::units::{Sector, Sectors};
+use std::path::Path;
 
 impl Examination {
     /// Looks at one file.
@@ -26,17 +28,7 @@ impl Examination {
     /// [`LookError`], if the file cannot be read.
     pub fn of(file: &MemberFile) -> Result<Self, LookError> {
         let mut found = file.superblocks()?;
-        let mut examination = Self {
-            file: file.facts().name(),
-            device_size_sectors: file.facts().size().0,
-            superblock: None,
-            others: Vec::new(),
-            bitmap: None,
-            bad_blocks: None,
-            ppl: None,
-            journal: None,
-            problems: Vec::new(),
-        };
+        let mut examination = Self::empty(file.facts().name(), file.facts().size());
         let chosen = match file.superblock()? {
             Ok(counts) => found.iter().position(|of| of.location.version == counts.version),
             Err(error) => {
@@ -46,12 +38,43 @@ impl Examination {
                 sound.or((!found.is_empty()).then_some(0))
             }
         };
-        let Some(chosen) = chosen else { return Ok(examination) };
+        let Some(chosen) = chosen else {
+            let holds = looks_like(file)?.map(|what| format!("it seems to hold {what}"));
+            examination.problems.extend(holds);
+            return Ok(examination);
+        };
         let chosen = found.remove(chosen);
         examination.others = found.iter().map(other).collect();
         examination.superblock = Some(facts(&chosen, file.facts().size()));
         examination.look_beside(file, &chosen.superblock)?;
         Ok(examination)
+    }
+
+    /// Of a file that cannot be read: nothing but the reason.
+    pub fn unreadable(path: &Path, error: &LookError) -> Self {
+        let name = path.display().to_string();
+        let reason = match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        };
+        let mut examination = Self::empty(name.clone(), Sectors(0));
+        let reason = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason);
+        examination.problems.push(reason.to_owned());
+        examination
+    }
+
+    fn empty(file: String, device_size: Sectors) -> Self {
+        Self {
+            file,
+            device_size_sectors: device_size.0,
+            superblock: None,
+            others: Vec::new(),
+            bitmap: None,
+            bad_blocks: None,
+            ppl: None,
+            journal: None,
+            problems: Vec::new(),
+        }
     }
 
     /// Whether there is md metadata on it at all.
