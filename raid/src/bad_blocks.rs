@@ -56,14 +56,8 @@ impl BadBlocks {
     /// Lets sectors out. False, and nothing changes, if there is no room for the pieces that
     /// remain.
     pub fn clear(&mut self, extent: Extent) -> bool {
-        let mut left = Vec::with_capacity(self.extents.len() + 1);
-        for bad in &self.extents {
-            let before = extent.at.min(bad.end());
-            let after = extent.end().max(bad.at);
-            left.extend(between(bad.at, before));
-            left.extend(between(after, bad.end()));
-        }
-        self.replace(left)
+        let left = self.extents.iter().flat_map(|bad| bad.without(extent)).flatten();
+        self.replace(left.collect())
     }
 
     /// With every run widened to whole blocks.
@@ -85,13 +79,9 @@ impl BadBlocks {
     }
 }
 
-/// How many entries of a log it takes.
-fn entries(extents: &[Extent]) -> usize {
+/// How many entries of a log these runs take.
+pub(crate) fn entries(extents: &[Extent]) -> usize {
     extents.iter().map(|bad| bad.length.0.div_ceil(ENTRY_SECTORS_MAX) as usize).sum()
-}
-
-fn between(start: Sector, end: Sector) -> Option<Extent> {
-    (start < end).then(|| Extent { at: start, length: end - start })
 }
 
 /// The list with one more run, joined with those that it touches.

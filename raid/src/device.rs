@@ -119,6 +119,9 @@ pub enum IoError {
         /// The request in a word, such as `discard`.
         operation: &'static str,
     },
+    /// The device's bad-block log has no room for all that is bad on it.
+    #[error("the bad-block log has no room for what is bad")]
+    BadBlockLogFull,
     /// The operating system refused; errno as it gave it.
     #[error("the operating system reports error {errno}")]
     System {

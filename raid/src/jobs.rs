@@ -69,6 +69,20 @@ pub struct ResyncReport {
     pub sectors_written: Sectors,
     /// Sectors of the array of which no copy could be read.
     pub sectors_unreadable: Sectors,
+    /// Sectors of the array, in whole windows, that hold some whose copies may still disagree: one
+    /// could neither be read nor written, and its member could not be spared.
+    pub sectors_unsettled: Sectors,
+}
+
+impl ResyncReport {
+    /// Adds what another part of the same job did.
+    pub(crate) fn add(&mut self, part: &Self) {
+        let Self { sectors_checked, sectors_written, sectors_unreadable, sectors_unsettled } = self;
+        *sectors_checked = *sectors_checked + part.sectors_checked;
+        *sectors_written = *sectors_written + part.sectors_written;
+        *sectors_unreadable = *sectors_unreadable + part.sectors_unreadable;
+        *sectors_unsettled = *sectors_unsettled + part.sectors_unsettled;
+    }
 }
 
 /// What a check found.

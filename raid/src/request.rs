@@ -25,6 +25,15 @@ impl Extent {
         self.at < other.end() && other.at < self.end()
     }
 
+    /// What lies before `other` and what lies behind it.
+    pub fn without(self, other: Extent) -> [Option<Extent>; 2] {
+        let between = |start: Sector, end: Sector| {
+            (start < end).then(|| Extent { at: start, length: end - start })
+        };
+        let (before, after) = (self.end().min(other.at), self.at.max(other.end()));
+        [between(self.at, before), between(after, self.end())]
+    }
+
     /// The request for `length_bytes` bytes at `at`, if an array of `capacity` can serve it.
     ///
     /// # Errors

@@ -6,14 +6,19 @@
 use super::OpenError;
 use super::scan::Scanned;
 use crate::device::Device;
-use crate::metadata::assembly::Assembly;
-use crate::metadata::bitmap::{Bitmap, BitmapError, STATE_STALE, VERSION};
+use crate::metadata::assembly::{Assembly, sync_space};
+use crate::metadata::bitmap::{Bitmap, BitmapError, HEADER_BYTES, Header, STATE_STALE, VERSION};
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io;
+use crate::units::{SECTOR_BYTES, Sectors};
 
-/// The array's bitmap, if it has one; all of it marked if no copy is up to date. If all copies are
-/// damaged or cannot be read, that is an error, or no bitmap with `force`.
+/// The sectors that a bitmap's header lies in.
+const HEADER: Sectors = Sectors((HEADER_BYTES as u64).div_ceil(SECTOR_BYTES));
+
+/// The array's bitmap, if it has one; all of it marked if no copy is up to date, or covers what the
+/// array has. If all copies are damaged or cannot be read, that is an error, or no bitmap with
+/// `force`.
 pub(super) async fn read_bitmap<P: Platform>(
     cpu: &P::Cpu,
     scanned: &Scanned<P>,
@@ -25,7 +30,7 @@ pub(super) async fn read_bitmap<P: Platform>(
     }
     let (mut merged, mut any, mut damage) = (None::<Bitmap>, None, None);
     for index in assembly.slots.iter().flat_map(|slot| slot.original) {
-        match read_one(cpu, scanned, index).await {
+        match read_one(cpu, scanned, assembly, index).await {
             // What a member without all of the data marks is what the others mark.
             Ok(_) if scanned.superblock(index).recovery_offset().is_some() => {}
             Ok(bitmap) if bitmap.header.is_current(assembly.events) => {
@@ -53,9 +58,12 @@ pub(super) async fn read_bitmap<P: Platform>(
     }
 }
 
+/// A member's copy. One that does not cover all that the array has counts as stale. One that covers
+/// more is as good: mdadm rounds up what md rounds down.
 async fn read_one<P: Platform>(
     cpu: &P::Cpu,
     scanned: &Scanned<P>,
+    assembly: &Assembly,
     index: usize,
 ) -> Result<Bitmap, OpenError> {
     let (superblock, device) = (scanned.superblock(index), &scanned.devices[index]);
@@ -64,18 +72,24 @@ async fn read_one<P: Platform>(
     let Some((at, room)) = places else {
         return Err(damaged(BitmapError::CutShort { needed_bytes: 256, found_bytes: 0 }));
     };
-    let read = sector_io::read::<P>(cpu, device, Extent { at, length: room }).await;
-    let bytes = read.map_err(|cause| OpenError::Unreadable {
-        device: device.name().to_owned(),
-        what: "write-intent bitmap",
-        cause,
-    })?;
-    let bitmap = Bitmap::decode(&bytes, room).map_err(damaged)?;
-    bitmap.check_belongs_to(superblock.memory_uuid()).map_err(damaged)?;
-    Ok(bitmap)
+    let read = async |length: Sectors| {
+        sector_io::read::<P>(cpu, device, Extent { at, length }).await.map_err(|cause| {
+            let device = device.name().to_owned();
+            OpenError::Unreadable { device, what: "write-intent bitmap", cause }
+        })
+    };
+    // Its room may be all that lies behind the data, so the header says how much to read.
+    let mut header = Header::decode(&read(HEADER.min(room)).await?, room).map_err(damaged)?;
+    header.check_belongs_to(superblock.memory_uuid()).map_err(damaged)?;
+    let covered = sync_space(assembly.geometry, assembly.component_size);
+    if assembly.reshaping.is_none() && header.sync_size < covered {
+        (header.sync_size, header.state) = (covered, header.state | STATE_STALE);
+        return Bitmap::new(header, true, room).map_err(damaged);
+    }
+    Bitmap::decode(&read(header.length()).await?, room).map_err(damaged)
 }
 
-/// What either marks; two of different shapes mark all.
+/// What either marks; two of different chunks mark all.
 fn union(mut one: Bitmap, other: &Bitmap) -> Bitmap {
     let same_shape = one.header.chunk_bytes == other.header.chunk_bytes
         && one.header.sync_size == other.header.sync_size;

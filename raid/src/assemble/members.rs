@@ -3,21 +3,18 @@
 
 use super::scan::Scanned;
 use super::{OpenError, Side};
-use crate::bad_blocks::BadBlocks;
+use crate::bad_blocks::{self, BadBlocks};
 use crate::device::Device;
 use crate::member::{MemberDevice, MemberOptions};
 use crate::metadata::assembly::Assembly;
-use crate::metadata::bad_blocks::{self, BadBlocks as BadBlockLog};
+use crate::metadata::bad_blocks::BadBlockLog;
 use crate::metadata::superblock::{Details, Features, Role, Superblock, SuperblockError};
 use crate::patches::Patches;
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io;
-use crate::units::{SECTOR_BYTES, Sector, Sectors};
+use crate::units::{Sector, Sectors};
 use std::sync::Arc;
-
-/// Bytes of an entry of the log.
-const ENTRY_BYTES: u64 = 8;
 
 impl<P: Platform> Scanned<P> {
     /// The superblock of a device that has a role.
@@ -141,15 +138,19 @@ fn member<P: Platform>(
     }
 }
 
-/// The part of a log that concerns the member's data, counted from its start.
+/// The part of a log that concerns the member's data, counted from its start. The room that it has
+/// is what entries for sectors outside of the data leave.
 fn bad_blocks_within(log: &BadBlockLog, data: Extent) -> BadBlocks {
     let inside = |(at, length): (Sector, Sectors)| {
         let (start, end) = (at.max(data.at), (at + length).min(data.end()));
         let at = Sector(start.0.saturating_sub(data.at.0));
         (start < end).then(|| Extent { at, length: end - start })
     };
-    let outside = log.ranges().filter(|range| inside(*range).is_none()).count();
-    let entries = log.size().0.saturating_mul(SECTOR_BYTES) / ENTRY_BYTES;
-    let entries_max = entries.min(bad_blocks::ENTRIES_MAX as u64) as usize;
-    BadBlocks::with_extents(entries_max.saturating_sub(outside), log.ranges().filter_map(inside))
+    let outside: Vec<Extent> = log
+        .ranges()
+        .flat_map(|(at, length)| (Extent { at, length }).without(data))
+        .flatten()
+        .collect();
+    let room = log.entries_max().saturating_sub(bad_blocks::entries(&outside));
+    BadBlocks::with_extents(room, log.ranges().filter_map(inside))
 }

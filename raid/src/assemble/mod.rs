@@ -31,10 +31,11 @@ use crate::array::{Array, ArrayOptions};
 use crate::layout::parity::ParityLayout;
 use crate::member::MemberOptions;
 use crate::metadata::assembly::{self, Assembly, Consistency};
-use crate::metadata::bad_blocks::BadBlocks as BadBlockLog;
+use crate::metadata::bad_blocks::BadBlockLog;
 use crate::metadata::bitmap::Bitmap;
 use crate::metadata::geometry::Geometry;
 use crate::metadata::identity::Time;
+use crate::metadata::superblock::Superblock;
 use crate::opening::{self, Use};
 use crate::platform::{Cpu, Platform};
 use crate::records::{RecordedDevice, RecordsSeed};
@@ -83,6 +84,7 @@ pub async fn assemble<P: Platform>(
     let mut assembly = assembly::assemble(&scanned.candidates, options.rules)?;
     if options.writable {
         check_writable(&assembly)?;
+        check_numbers(&scanned, &assembly)?;
     }
     if options.writable && options.take_spares {
         members::take_spares(&scanned, &mut assembly);
@@ -130,6 +132,22 @@ fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
             not("it has a partial parity log, which is not kept up to date here")
         }
         Consistency::None | Consistency::Resync | Consistency::Bitmap => Ok(()),
+    }
+}
+
+/// Whether each superblock has room for the role of every device that is in use.
+fn check_numbers<P: Platform>(scanned: &Scanned<P>, assembly: &Assembly) -> Result<(), OpenError> {
+    let in_slots = assembly.slots.iter().flat_map(|slot| slot.devices());
+    let in_use: Vec<&Superblock> = in_slots
+        .chain(assembly.spares.iter().copied())
+        .map(|device| scanned.superblock(device))
+        .collect();
+    let highest = in_use.iter().map(|of| of.dev_number).max().unwrap_or(0);
+    match in_use.iter().all(|of| of.has_room_for(highest)) {
+        true => Ok(()),
+        false => Err(OpenError::NotWritable {
+            reason: "the number of one of its devices is higher than the table of roles can hold",
+        }),
     }
 }
 

@@ -76,6 +76,7 @@ impl<P: Platform> CopyArray<P> {
             }
             // Before the barrier falls: a write that fails afterwards has to be believed.
             if unsettled {
+                report.sectors_unsettled = report.sectors_unsettled + window.length;
                 self.distrust_from(cpu, window.at).await;
             } else {
                 self.trust_again(cpu, window).await;

@@ -77,14 +77,14 @@ impl Run {
 
 /// The bad blocks of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadBlocks {
+pub struct BadBlockLog {
     shift: u8,
     entries_max: usize,
     size: Sectors,
     runs: Vec<Run>,
 }
 
-impl BadBlocks {
+impl BadBlockLog {
     /// An empty log of `size` sectors on disk, in blocks of `512 << shift` bytes.
     ///
     /// # Errors
@@ -96,6 +96,11 @@ impl BadBlocks {
         let entries = size.0.saturating_mul(SECTOR_BYTES) / ENTRY_BYTES as u64;
         let entries_max = usize::try_from(entries).map_or(ENTRIES_MAX, |of| of.min(ENTRIES_MAX));
         Ok(Self { shift, entries_max, size, runs: Vec::new() })
+    }
+
+    /// An empty log of the same shape.
+    pub fn emptied(&self) -> Self {
+        Self { runs: Vec::new(), ..self.clone() }
     }
 
     /// Reads a log of `size` sectors.
@@ -157,6 +162,11 @@ impl BadBlocks {
     /// How many entries the log holds on disk.
     pub fn entries(&self) -> usize {
         self.runs.iter().map(|run| run.entries()).sum()
+    }
+
+    /// How many it has room for.
+    pub fn entries_max(&self) -> usize {
+        self.entries_max
     }
 
     /// The bad ranges, in sectors of the device, in order.
@@ -263,8 +273,8 @@ mod tests {
 
     const LOG: Sectors = Sectors(8);
 
-    fn log(ranges: &[(u64, u64)]) -> BadBlocks {
-        let mut log = BadBlocks::new(LOG, 0).expect("a shift of md");
+    fn log(ranges: &[(u64, u64)]) -> BadBlockLog {
+        let mut log = BadBlockLog::new(LOG, 0).expect("a shift of md");
         for (at, length) in ranges {
             log.insert(Sector(*at), Sectors(*length)).expect("room");
         }
@@ -277,7 +287,7 @@ mod tests {
         log.remove(Sector(good.0), Sectors(good.1)).expect("room");
         let ranges: Vec<_> = log.ranges().map(|(at, length)| (at.0, length.0)).collect();
         assert_eq!(ranges, expected);
-        assert_eq!(BadBlocks::decode(&log.encode(), LOG, 0), Ok(log));
+        assert_eq!(BadBlockLog::decode(&log.encode(), LOG, 0), Ok(log));
     }
 
     #[test]
@@ -316,7 +326,7 @@ mod tests {
 
     #[test]
     fn blocks_of_several_sectors_round_out_when_bad_and_in_when_good() {
-        let mut log = BadBlocks::new(LOG, 3).expect("a shift of md");
+        let mut log = BadBlockLog::new(LOG, 3).expect("a shift of md");
         log.insert(Sector(9), Sectors(1)).expect("room");
         assert_eq!(log.ranges().next(), Some((Sector(8), Sectors(8))));
         log.remove(Sector(8), Sectors(7)).expect("room");
@@ -327,19 +337,23 @@ mod tests {
 
     #[test]
     fn damaged_logs_are_refused() {
-        assert!(BadBlocks::decode(&[0; 4095], LOG, 0).is_err());
-        assert_eq!(BadBlocks::decode(&[0; 4096], LOG, 60), Err(BadBlocksError::Shift(60)));
+        assert!(BadBlockLog::decode(&[0; 4095], LOG, 0).is_err());
+        assert_eq!(BadBlockLog::decode(&[0; 4096], LOG, 60), Err(BadBlocksError::Shift(60)));
         let mut bytes = vec![0xFF; 4096];
         bytes[..8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
         let entry = Err(BadBlocksError::Entry { index: 0, entry: u64::MAX - 1 });
-        assert_eq!(BadBlocks::decode(&bytes, LOG, 0), entry, "1022 blocks from the very last one");
+        assert_eq!(
+            BadBlockLog::decode(&bytes, LOG, 0),
+            entry,
+            "1022 blocks from the very last one"
+        );
         let long = |index: u64| ((index * 2000) << 10 | 1023).to_le_bytes();
         let bytes: Vec<u8> = (0..512).flat_map(long).collect();
         let full = Err(BadBlocksError::Full { entries_max: 512 });
-        assert_eq!(BadBlocks::decode(&bytes, LOG, 0), full, "md writes two entries for each");
-        let beyond = BadBlocks::new(LOG, 0).expect("empty").insert(Sector(1 << 54), Sectors(1));
+        assert_eq!(BadBlockLog::decode(&bytes, LOG, 0), full, "md writes two entries for each");
+        let beyond = BadBlockLog::new(LOG, 0).expect("empty").insert(Sector(1 << 54), Sectors(1));
         assert!(matches!(beyond, Err(BadBlocksError::Beyond { .. })));
-        assert!(BadBlocks::decode(&[0; 4096], LOG, 0).expect("blank").is_empty());
+        assert!(BadBlockLog::decode(&[0; 4096], LOG, 0).expect("blank").is_empty());
     }
 
     proptest! {
@@ -364,7 +378,7 @@ mod tests {
             prop_assert_eq!(&flat, &set.iter().copied().collect::<Vec<_>>());
             let overlap = log.first_overlap(Sector(at), Sectors(length));
             prop_assert_eq!(overlap.is_some(), set.range(at..at + length).next().is_some());
-            prop_assert_eq!(BadBlocks::decode(&log.encode(), LOG, 0), Ok(log));
+            prop_assert_eq!(BadBlockLog::decode(&log.encode(), LOG, 0), Ok(log));
         }
     }
 }

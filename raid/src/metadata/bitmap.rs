@@ -173,6 +173,14 @@ impl Header {
         check_fits(self.sync_size, u64::from(self.chunk_bytes), room)
     }
 
+    /// Refuses a bitmap of another array.
+    ///
+    /// # Errors
+    /// [`BitmapError::OtherArray`].
+    pub fn check_belongs_to(&self, array_uuid: [u8; 16]) -> Result<(), BitmapError> {
+        (self.array_uuid == array_uuid).then_some(()).ok_or(BitmapError::OtherArray)
+    }
+
     /// How many chunks there are, and so bits.
     pub fn chunks(&self) -> u64 {
         self.sync_size.0.div_ceil(self.chunk().0)
@@ -283,14 +291,6 @@ impl Bitmap {
             (0..bitmap.header.chunks()).for_each(|chunk| bitmap.set(chunk, true));
         }
         Ok(bitmap)
-    }
-
-    /// Refuses a bitmap of another array.
-    ///
-    /// # Errors
-    /// [`BitmapError::OtherArray`].
-    pub fn check_belongs_to(&self, array_uuid: [u8; 16]) -> Result<(), BitmapError> {
-        (self.header.array_uuid == array_uuid).then_some(()).ok_or(BitmapError::OtherArray)
     }
 
     /// Header and bits, whole sectors.

@@ -10,7 +10,6 @@ use crate::error::ArrayError;
 use crate::platform::Platform;
 use crate::request::Extent;
 use crate::sector_io::SectorWrite;
-use crate::units::Sectors;
 
 impl<P: Platform> Records<P> {
     /// The members that take part, as indices of devices.
@@ -150,22 +149,12 @@ impl<P: Platform> Records<P> {
         }
     }
 
-    /// Where redundancy may disagree, by the bitmap; `None` if there is no bitmap.
-    pub(super) async fn needed(&self, cpu: &P::Cpu) -> Option<Vec<Extent>> {
-        let intent = self.intent.as_ref()?;
-        Some(intent.with(cpu, async |intent: &mut WriteIntent| intent.needed()).await)
-    }
-
-    /// What a bit of the bitmap stands for, in sectors of the sync space.
-    pub(super) async fn bitmap_chunk(&self, cpu: &P::Cpu) -> Option<Sectors> {
-        let intent = self.intent.as_ref()?;
-        Some(intent.with(cpu, async |intent: &mut WriteIntent| intent.chunk()).await)
-    }
-
-    /// Redundancy agrees in `extent` of the sync space.
-    pub(super) async fn resynced(&self, cpu: &P::Cpu, extent: Extent) {
-        if let Some(intent) = &self.intent {
-            intent.with(cpu, async |intent: &mut WriteIntent| intent.resynced(extent)).await;
-        }
+    /// Runs something on the bitmap; `None` if there is none.
+    pub(super) async fn with_intent<T>(
+        &self,
+        cpu: &P::Cpu,
+        task: impl AsyncFnOnce(&mut WriteIntent) -> T,
+    ) -> Option<T> {
+        Some(self.intent.as_ref()?.with(cpu, task).await)
     }
 }

@@ -25,7 +25,19 @@ struct Chunk {
     /// Its bit is set on every member.
     durable: bool,
     idle: bool,
+    /// Redundancy may disagree.
     needed: bool,
+    /// A resync goes through it: what was `needed` when it came.
+    resyncing: bool,
+    /// Still `needed` after the pass of a resync that is under way went through it.
+    left_behind: bool,
+}
+
+impl Chunk {
+    /// Whether its bit may be cleared as far as resyncs are concerned.
+    fn agrees(&self) -> bool {
+        !self.needed && !self.resyncing
+    }
 }
 
 /// The bitmap in memory.
@@ -82,7 +94,9 @@ impl WriteIntent {
             let chunk = &mut self.chunks[number];
             assert!(chunk.writes > 0, "a write ends that began");
             chunk.writes -= 1;
-            chunk.needed |= !agrees;
+            if !agrees {
+                (chunk.needed, chunk.left_behind) = (true, false);
+            }
         }
     }
 
@@ -91,39 +105,59 @@ impl WriteIntent {
         self.bitmap.header.chunk()
     }
 
-    /// Sectors where redundancy may disagree, in the sync space, neighbours joined.
-    pub(crate) fn needed(&self) -> Vec<Extent> {
-        let chunk = self.bitmap.header.chunk().0;
-        let end = self.bitmap.header.sync_size.0;
-        let mut needed: Vec<Extent> = Vec::new();
-        for number in (0..self.chunks.len()).filter(|number| self.chunks[*number].needed) {
-            let at = Sector(number as u64 * chunk);
-            let length = Sectors(chunk.min(end - at.0));
-            match needed.last_mut() {
-                Some(last) if last.end() == at => last.length = last.length + length,
-                _ => needed.push(Extent { at, length }),
-            }
-        }
-        needed
+    /// Whether redundancy may disagree anywhere.
+    pub(crate) fn needs_resync(&self) -> bool {
+        self.chunks.iter().any(|chunk| !chunk.agrees())
     }
 
-    /// Redundancy agrees in these sectors now. Chunks that they fill only in part stay.
-    pub(crate) fn resynced(&mut self, extent: Extent) {
-        let chunk = self.bitmap.header.chunk().0;
-        let end = self.bitmap.header.sync_size.0;
-        for number in self.chunks_of(extent) {
-            let at = number as u64 * chunk;
-            if extent.at.0 <= at && (at + chunk).min(end) <= extent.end().0 {
-                self.chunks[number].needed = false;
+    /// Sectors that a resync has to go through, in the sync space, neighbours joined: those where
+    /// redundancy may disagree, but not those that its pass has left behind.
+    pub(crate) fn to_resync(&self) -> Vec<Extent> {
+        let mut extents: Vec<Extent> = Vec::new();
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if !chunk.needed || chunk.left_behind {
+                continue;
+            }
+            let next = self.sectors_of(number);
+            match extents.last_mut() {
+                Some(last) if last.end() == next.at => last.length = last.length + next.length,
+                _ => extents.push(next),
             }
         }
+        extents
+    }
+
+    /// A resync begins to go through these sectors. Chunks that they fill only in part are not
+    /// counted in.
+    pub(crate) fn begin_resync(&mut self, extent: Extent) {
+        for number in self.chunks_within(extent) {
+            let chunk = &mut self.chunks[number];
+            (chunk.resyncing, chunk.needed) = (chunk.resyncing | chunk.needed, false);
+        }
+    }
+
+    /// The resync has gone through these sectors, and `agrees` unless it has left something behind.
+    /// Where a write has failed meanwhile the next one has work to do.
+    pub(crate) fn end_resync(&mut self, extent: Extent, agrees: bool) {
+        for number in self.chunks_within(extent) {
+            let chunk = &mut self.chunks[number];
+            if std::mem::take(&mut chunk.resyncing) && !agrees {
+                chunk.left_behind = !chunk.needed;
+                chunk.needed = true;
+            }
+        }
+    }
+
+    /// The pass has come to its end: the next one tries again what was left behind.
+    pub(crate) fn end_pass(&mut self) {
+        self.chunks.iter_mut().for_each(|chunk| chunk.left_behind = false);
     }
 
     /// Whether [`clear_idle`](Self::clear_idle) would clear any. What was written to those chunks
     /// has to be made durable first; a write that comes meanwhile keeps its chunk from being cleared.
     pub(crate) fn has_idle(&self, at_once: bool) -> bool {
         (0..).zip(&self.chunks).any(|(number, chunk)| {
-            let at_rest = chunk.writes == 0 && !chunk.needed && (chunk.idle || at_once);
+            let at_rest = chunk.writes == 0 && chunk.agrees() && (chunk.idle || at_once);
             at_rest && self.bitmap.is_dirty(number)
         })
     }
@@ -135,7 +169,7 @@ impl WriteIntent {
         for number in 0..self.chunks.len() {
             let chunk = &mut self.chunks[number];
             let marked = self.bitmap.is_dirty(number as u64);
-            if !marked || chunk.writes > 0 || chunk.needed {
+            if !marked || chunk.writes > 0 || !chunk.agrees() {
                 continue;
             }
             if chunk.idle || at_once {
@@ -194,6 +228,21 @@ impl WriteIntent {
     fn chunks_of(&self, extent: Extent) -> std::ops::Range<usize> {
         let chunks = self.bitmap.chunks_of(extent.at, extent.length);
         chunks.start as usize..chunks.end as usize
+    }
+
+    /// The chunks that lie in `extent` as a whole.
+    fn chunks_within(&self, extent: Extent) -> Vec<usize> {
+        let inside = |number: &usize| {
+            let chunk = self.sectors_of(*number);
+            extent.at <= chunk.at && chunk.end() <= extent.end()
+        };
+        self.chunks_of(extent).filter(inside).collect()
+    }
+
+    fn sectors_of(&self, number: usize) -> Extent {
+        let chunk = self.bitmap.header.chunk();
+        let at = Sector(number as u64 * chunk.0);
+        Extent { at, length: chunk.min(Sector(self.bitmap.header.sync_size.0) - at) }
     }
 
     fn set_bit(&mut self, number: usize, dirty: bool) {
@@ -286,12 +335,50 @@ mod tests {
         write_out(&mut intent);
         assert!(intent.clear_idle(true));
         check(&intent, "#.#..#");
-        assert_eq!(intent.needed(), [extent(0, 8), extent(16, 8), extent(40, 4)]);
-        intent.resynced(extent(0, 20));
-        assert_eq!(intent.needed(), [extent(16, 8), extent(40, 4)]);
-        intent.resynced(extent(40, 4));
+        assert_eq!(intent.to_resync(), [extent(0, 8), extent(16, 8), extent(40, 4)]);
+        let parts = [extent(0, 20), extent(40, 4)];
+        parts.iter().for_each(|part| intent.begin_resync(*part));
+        assert!(!intent.clear_idle(true), "not before the resync has gone through");
+        parts.iter().for_each(|part| intent.end_resync(*part, true));
+        assert_eq!(intent.to_resync(), [extent(16, 8)], "a part of a chunk does not count");
         intent.clear_idle(true);
         check(&intent, "..#...");
+    }
+
+    #[test]
+    fn a_write_that_fails_during_a_resync_is_not_forgotten() {
+        let mut intent = intent();
+        let fail = |intent: &mut WriteIntent| {
+            intent.begin(extent(8, 1));
+            intent.end(extent(8, 1), false);
+        };
+        fail(&mut intent);
+        write_out(&mut intent);
+        intent.begin_resync(extent(0, 16));
+        fail(&mut intent);
+        intent.end_resync(extent(0, 16), true);
+        assert_eq!(intent.to_resync(), [extent(8, 8)]);
+        intent.clear_idle(true);
+        check(&intent, ".#....");
+    }
+
+    #[test]
+    fn what_a_resync_leaves_behind_stays_marked_and_is_tried_again_in_the_next_pass() {
+        let mut intent = intent();
+        for at in [8, 24] {
+            intent.begin(extent(at, 1));
+            intent.end(extent(at, 1), false);
+        }
+        write_out(&mut intent);
+        for (at, agrees) in [(8, false), (24, true)] {
+            intent.begin_resync(extent(at, 8));
+            intent.end_resync(extent(at, 8), agrees);
+        }
+        assert!(intent.to_resync().is_empty() && intent.needs_resync());
+        intent.clear_idle(true);
+        check(&intent, ".#....");
+        intent.end_pass();
+        assert_eq!(intent.to_resync(), [extent(8, 8)]);
     }
 
     #[test]
@@ -299,7 +386,7 @@ mod tests {
         let mut bitmap = intent().bitmap;
         (1..4).for_each(|chunk| bitmap.set(chunk, true));
         let mut intent = WriteIntent::new(bitmap);
-        assert_eq!(intent.needed(), [extent(8, 24)]);
+        assert_eq!(intent.to_resync(), [extent(8, 24)]);
         assert!(intent.begin(extent(8, 1)), "another member may not have the bit");
     }
 

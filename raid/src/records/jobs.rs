@@ -2,6 +2,7 @@
 //! has come, written down in steps so that both resume after a stop or a power cut.
 
 use super::Records;
+use super::intent::WriteIntent;
 use super::settle::Change;
 use crate::array::Array;
 use crate::error::ArrayError;
@@ -17,7 +18,8 @@ const CHECKPOINTS: u64 = 16;
 impl<P: Platform> Records<P> {
     /// Makes redundancy agree wherever it may not: what the bitmap marks, or everything from the
     /// resync offset on. Goes no further than about `most` sectors of the sync space; whether
-    /// anything is left.
+    /// anything is left of this pass. What could not be made to agree stays marked, and so does
+    /// everything behind it where there is no bitmap.
     pub(crate) async fn resync(
         &self,
         cpu: &P::Cpu,
@@ -27,20 +29,21 @@ impl<P: Platform> Records<P> {
     ) -> Result<(ResyncReport, bool), ArrayError> {
         let space = array.sync_space();
         let ledger = self.ledger.take(cpu).await;
-        let (from, disagreements) = (ledger.resync_offset, ledger.disagreements);
+        let from = ledger.resync_resumes.or(ledger.resync_offset);
+        let disagreements = ledger.disagreements;
         self.ledger.give_back(cpu, ledger).await;
-        let ranges = match self.needed(cpu).await {
-            Some(needed) => needed,
-            None => {
-                let from = from.filter(|from| from.0 < space.0);
-                from.map(|at| Extent { at, length: Sector(space.0) - at }).into_iter().collect()
-            }
-        };
+        let marked =
+            self.with_intent(cpu, async |of: &mut WriteIntent| (of.to_resync(), of.chunk()));
+        let marked = marked.await;
         let mut step = step(space, options.window).min(most);
         // A bit is cleared by a step that goes through all that it stands for.
-        if let Some(chunk) = self.bitmap_chunk(cpu).await {
+        if let Some((_, chunk)) = &marked {
             step = Sectors(step.0.next_multiple_of(chunk.0));
         }
+        let ranges = marked.map(|(ranges, _)| ranges).unwrap_or_else(|| {
+            let from = from.filter(|from| from.0 < space.0);
+            from.map(|at| Extent { at, length: Sector(space.0) - at }).into_iter().collect()
+        });
         let mut report = ResyncReport::default();
         let mut gone_through = Sectors(0);
         for part in ranges.iter().flat_map(|range| range.split(step)) {
@@ -48,29 +51,72 @@ impl<P: Platform> Records<P> {
                 return Ok((report, true));
             }
             gone_through = gone_through + part.length;
-            let part_options = ResyncOptions { range: array.array_range(part), ..options.clone() };
-            if part_options.range.is_some() {
-                let done = array.resync(cpu, part_options).await?;
-                report.sectors_checked = report.sectors_checked + done.sectors_checked;
-                report.sectors_written = report.sectors_written + done.sectors_written;
-                report.sectors_unreadable = report.sectors_unreadable + done.sectors_unreadable;
-            }
-            self.resynced(cpu, part).await;
-            if self.intent.is_none() {
+            let done = self.resync_part(cpu, array, options, part).await?;
+            report.add(&done);
+            let agrees = done.sectors_unsettled.0 == 0;
+            if self.intent.is_none() && !self.left_behind(cpu, part, agrees).await {
                 let reached = Change::Resynced { up_to: Some(part.end()), disagreements };
                 self.settle(cpu, array.common(), reached).await?;
             }
         }
-        // A write that failed meanwhile has left something to do.
+        self.end_pass(cpu, array, disagreements).await?;
+        Ok((report, false))
+    }
+
+    async fn resync_part(
+        &self,
+        cpu: &P::Cpu,
+        array: &Array<P>,
+        options: &ResyncOptions,
+        part: Extent,
+    ) -> Result<ResyncReport, ArrayError> {
+        self.with_intent(cpu, async |of: &mut WriteIntent| of.begin_resync(part)).await;
+        let done = match array.array_range(part) {
+            range @ Some(_) => array.resync(cpu, ResyncOptions { range, ..options.clone() }).await,
+            None => Ok(ResyncReport::default()),
+        };
+        let agrees = done.as_ref().is_ok_and(|done| done.sectors_unsettled.0 == 0);
+        self.with_intent(cpu, async |of: &mut WriteIntent| of.end_resync(part, agrees)).await;
+        done
+    }
+
+    /// Whether this part, or one before it in this pass, does not agree: the pass then goes on
+    /// behind it, and the next one begins where it has begun.
+    async fn left_behind(&self, cpu: &P::Cpu, part: Extent, agrees: bool) -> bool {
+        let mut ledger = self.ledger.take(cpu).await;
+        let left_behind = ledger.resync_resumes.is_some() || !agrees;
+        if left_behind {
+            ledger.resync_resumes = Some(part.end());
+        }
+        self.ledger.give_back(cpu, ledger).await;
+        left_behind
+    }
+
+    /// All has been gone through. Says that everything agrees, unless something was left behind or a
+    /// write has failed meanwhile.
+    async fn end_pass(
+        &self,
+        cpu: &P::Cpu,
+        array: &Array<P>,
+        disagreements: u64,
+    ) -> Result<(), ArrayError> {
         self.while_quiet(cpu, async || {
-            if self.needed(cpu).await.is_none_or(|needed| needed.is_empty()) {
-                let everywhere = Change::Resynced { up_to: None, disagreements };
-                self.settle(cpu, array.common(), everywhere).await?;
-                if self.disagreements(cpu).await == disagreements {
-                    array.trust_redundancy(cpu).await;
-                }
+            let mut ledger = self.ledger.take(cpu).await;
+            let left_behind = ledger.resync_resumes.take().is_some();
+            self.ledger.give_back(cpu, ledger).await;
+            let marked = self.with_intent(cpu, async |of: &mut WriteIntent| {
+                of.end_pass();
+                of.needs_resync()
+            });
+            if marked.await.unwrap_or(left_behind) {
+                return Ok(());
             }
-            Ok((report, false))
+            let everywhere = Change::Resynced { up_to: None, disagreements };
+            self.settle(cpu, array.common(), everywhere).await?;
+            if self.disagreements(cpu).await == disagreements {
+                array.trust_redundancy(cpu).await;
+            }
+            Ok(())
         })
         .await
     }

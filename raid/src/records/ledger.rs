@@ -7,11 +7,11 @@ use super::Records;
 use super::superblocks::{ArrayRecord, DeviceRecord};
 use crate::common::Common;
 use crate::member::MemberState;
-use crate::metadata::bad_blocks::BadBlocks as BadBlockLog;
+use crate::metadata::bad_blocks::{BadBlockLog, BadBlocksError};
 use crate::metadata::superblock::{Role, Superblock};
 use crate::platform::Platform;
 use crate::request::Extent;
-use crate::units::{Sector, Sectors};
+use crate::units::Sector;
 
 /// The state of the metadata. Whoever holds it may write.
 pub(super) struct Ledger {
@@ -29,6 +29,9 @@ pub(super) struct Ledger {
     pub(super) clean: bool,
     /// Up to where redundancy agrees; `None` for everywhere.
     pub(super) resync_offset: Option<Sector>,
+    /// Where the pass of a resync that is under way goes on, if it has left something behind that
+    /// does not agree: then `resync_offset` stays where that is.
+    pub(super) resync_resumes: Option<Sector>,
     /// Writes that failed and may have left redundancy that disagrees.
     pub(super) disagreements: u64,
     /// `writes_begun` at the last housekeeping.
@@ -51,6 +54,7 @@ impl Ledger {
             events,
             clean: true,
             resync_offset,
+            resync_resumes: None,
             disagreements: 0,
             writes_seen: 0,
         }
@@ -62,6 +66,8 @@ pub(super) struct Observed {
     pub(super) record: ArrayRecord,
     /// By device; `None` where it keeps no log.
     pub(super) logs: Vec<Option<BadBlockLog>>,
+    /// Devices whose log has no room for all that is bad on them.
+    pub(super) overfull: Vec<usize>,
     /// Some role has no member in sync.
     pub(super) degraded: bool,
 }
@@ -74,7 +80,7 @@ impl<P: Platform> Records<P> {
         common: &Common<P>,
         ledger: &Ledger,
     ) -> Observed {
-        let (mut devices, mut logs) = (Vec::new(), Vec::new());
+        let (mut devices, mut logs, mut overfull) = (Vec::new(), Vec::new(), Vec::new());
         for (index, kept) in self.devices.iter().enumerate() {
             let superblock = &ledger.superblocks[index];
             let mut log = ledger.logs[index].clone();
@@ -98,8 +104,11 @@ impl<P: Platform> Records<P> {
                 }
                 if let Some(log) = &mut log {
                     let bad = common.member(member).bad_blocks(cpu).await;
-                    let data = data_of(superblock);
-                    replace_within(log, data, &bad);
+                    match with_bad_within(log, data_of(superblock), &bad) {
+                        Ok(fresh) => *log = fresh,
+                        Err(_) if device.role == Role::Faulty => {}
+                        Err(_) => overfull.push(index),
+                    }
                 }
             }
             device.has_bad_blocks = log.as_ref().is_some_and(|log| !log.is_empty());
@@ -108,7 +117,7 @@ impl<P: Platform> Records<P> {
         }
         let (clean, resync_offset) = (ledger.clean, ledger.resync_offset);
         let record = ArrayRecord { clean, resync_offset, devices };
-        Observed { record, logs, degraded: common.is_degraded(cpu).await }
+        Observed { record, logs, overfull, degraded: common.is_degraded(cpu).await }
     }
 }
 
@@ -117,25 +126,64 @@ fn data_of(superblock: &Superblock) -> Extent {
     Extent { at: superblock.data_offset(), length: superblock.data_size() }
 }
 
-/// Makes the log name, within the data, just the sectors that are bad now. `bad` counts from the
-/// data's start. What the log cannot hold the member's own list did not take either.
-fn replace_within(log: &mut BadBlockLog, data: Extent, bad: &[Extent]) {
-    let mut fresh = log.clone();
-    let named: Vec<(Sector, Sectors)> =
-        bad.iter().map(|of| (Sector(data.at.0 + of.at.0), of.length)).collect();
-    let before: Vec<(Sector, Sectors)> = log.ranges().collect();
-    let inside =
-        |(at, length): &(Sector, Sectors)| Extent { at: *at, length: *length }.overlaps(data);
-    let mut result = Ok(());
-    for range in before.iter().filter(|range| inside(range) && !named.contains(range)) {
-        result = result.and(fresh.remove(range.0, range.1));
+/// The log that names, within the data, just the sectors that are bad now. `bad` counts from the
+/// data's start.
+///
+/// # Errors
+/// If the log has no room for that.
+fn with_bad_within(
+    log: &BadBlockLog,
+    data: Extent,
+    bad: &[Extent],
+) -> Result<BadBlockLog, BadBlocksError> {
+    let mut fresh = log.emptied();
+    for (at, length) in log.ranges() {
+        for outside in (Extent { at, length }).without(data).into_iter().flatten() {
+            fresh.insert(outside.at, outside.length)?;
+        }
     }
-    for (at, length) in named {
-        result = result.and(fresh.insert(at, length));
+    for of in bad {
+        fresh.insert(Sector(data.at.0 + of.at.0), of.length)?;
     }
-    match result {
-        Ok(()) => *log = fresh,
-        // Too many entries is an error of the caller; naming too much is safe.
-        Err(cause) => tracing::error!(%cause, "bad-block log keeps what it had"),
+    Ok(fresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Sectors;
+
+    const DATA: Extent = Extent { at: Sector(100), length: Sectors(4000) };
+
+    fn extent(at: u64, length: u64) -> Extent {
+        Extent { at: Sector(at), length: Sectors(length) }
+    }
+
+    /// What a log with these ranges names when these sectors of the data are bad.
+    fn check(named: &[(u64, u64)], bad: &[Extent], expected: &[(u64, u64)]) {
+        let mut log = BadBlockLog::new(Sectors(8), 0).expect("a shift of md");
+        for (at, length) in named {
+            log.insert(Sector(*at), Sectors(*length)).expect("room");
+        }
+        let fresh = with_bad_within(&log, DATA, bad).expect("room");
+        let ranges: Vec<_> = fresh.ranges().map(|(at, length)| (at.0, length.0)).collect();
+        assert_eq!(ranges, expected);
+    }
+
+    #[test]
+    fn a_log_follows_the_data_and_keeps_what_lies_outside() {
+        check(&[(50, 10), (200, 8), (5000, 1)], &[], &[(50, 10), (5000, 1)]);
+        check(&[(90, 20)], &[extent(0, 10)], &[(90, 20)]);
+        check(&[(90, 20), (4090, 20)], &[], &[(90, 10), (4100, 10)]);
+        check(&[(200, 8)], &[extent(104, 2), extent(300, 1)], &[(204, 2), (400, 1)]);
+    }
+
+    #[test]
+    fn a_log_that_has_no_room_is_no_log() {
+        let log = BadBlockLog::new(Sectors(8), 0).expect("a shift of md");
+        let bad: Vec<Extent> = (0..513).map(|index| extent(index * 2, 1)).collect();
+        assert!(with_bad_within(&log, DATA, &bad[..512]).is_ok());
+        let full = BadBlocksError::Full { entries_max: 512 };
+        assert_eq!(with_bad_within(&log, DATA, &bad), Err(full));
     }
 }

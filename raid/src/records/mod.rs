@@ -36,7 +36,7 @@ mod superblocks;
 
 use crate::concurrency::Turn;
 use crate::lock::{SpinKind, SpinLock, WaitQueue};
-use crate::metadata::bad_blocks::BadBlocks as BadBlockLog;
+use crate::metadata::bad_blocks::BadBlockLog;
 use crate::metadata::bitmap::Bitmap;
 use crate::metadata::identity::Time;
 use crate::metadata::superblock::Superblock;

@@ -48,6 +48,13 @@ impl<P: Platform> Records<P> {
             // Read first: a change that comes later is looked at again.
             let changed = self.changed.load(cpu, Ordering::Acquire).await;
             let observed = self.observe(cpu, common, ledger).await;
+            if !observed.overfull.is_empty() {
+                // What is bad on them cannot be written down.
+                let refusal = |device| Refusal { device, cause: IoError::BadBlockLogFull };
+                let refusals = observed.overfull.into_iter().map(refusal).collect();
+                self.take_out(cpu, common, ledger, refusals).await?;
+                continue;
+            }
             if ledger.written.as_ref() == Some(&observed.record) && ledger.logs == observed.logs {
                 self.recorded.store(cpu, changed, Ordering::Release).await;
                 return Ok(());
@@ -211,7 +218,7 @@ impl Change {
             Self::Nothing => {}
             Self::Active => ledger.clean = false,
             Self::Disagreement => {
-                ledger.resync_offset = Some(Sector(0));
+                (ledger.resync_offset, ledger.resync_resumes) = (Some(Sector(0)), None);
                 ledger.disagreements += 1;
             }
             Self::Resynced { up_to, disagreements } => {

@@ -55,6 +55,8 @@ impl<P: Platform> ParityArray<P> {
             sectors_checked: compared.checked,
             sectors_written: compared.written,
             sectors_unreadable: compared.unreadable,
+            // Parity that cannot be written is an error, and what is lost is never computed from.
+            sectors_unsettled: Sectors(0),
         })
     }
 

@@ -14,12 +14,14 @@ fn check(options: ResyncOptions, damages: impl FnOnce(&Rig), expected: [u64; 3])
     let mut rig = Rig::new(&[64, 64], 2, Tuning::default(), 5);
     rig.write(0, &(100..164).collect::<Vec<u64>>()).expect("no fault yet");
     damages(&rig);
-    let report = rig.run(async move |cpu, array| array.resync(&cpu, options).await);
+    let of = options.clone();
+    let report = rig.run(async move |cpu, array| array.resync(&cpu, of).await);
     let [checked, written, unreadable] = expected.map(Sectors);
     let expected = ResyncReport {
         sectors_checked: checked,
         sectors_written: written,
         sectors_unreadable: unreadable,
+        sectors_unsettled: if unreadable.0 > 0 { options.window } else { Sectors(0) },
     };
     assert_eq!(report, Ok(expected));
     rig

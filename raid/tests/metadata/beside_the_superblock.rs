@@ -1,7 +1,7 @@
 //! Bitmaps and bad-block logs of real arrays.
 
 use crate::support_fixtures::{Fixture, names};
-use raid::metadata::bad_blocks::BadBlocks;
+use raid::metadata::bad_blocks::BadBlockLog;
 use raid::metadata::bitmap::Bitmap;
 use raid::metadata::journal::{Payload, Scanner};
 use raid::metadata::ppl;
@@ -29,7 +29,7 @@ fn every_bitmap_belongs_to_its_array_and_encodes_to_its_bytes() {
             assert!([8, 120].contains(&room.0), "{name}: {room} sectors");
             let bitmap = Bitmap::decode(sectors(image, at, room), room)
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
-            bitmap.check_belongs_to(superblock.memory_uuid()).expect(name);
+            bitmap.header.check_belongs_to(superblock.memory_uuid()).expect(name);
             assert!(bitmap.header.is_current(superblock.events), "{name}");
             assert_eq!(bitmap.header.chunk_bytes, 65536, "{name}");
             let encoded = bitmap.encode();
@@ -69,7 +69,7 @@ fn every_bad_block_log_encodes_to_its_bytes() {
             }
             let Details::V1(details) = &superblock.details else { panic!("version 1") };
             let bytes = sectors(image, at, length);
-            let log = BadBlocks::decode(bytes, length, details.bad_block_shift).expect("sound");
+            let log = BadBlockLog::decode(bytes, length, details.bad_block_shift).expect("sound");
             assert!(!log.is_empty(), "{name}: the feature bit says that there are some");
             assert!(log.encode() == bytes, "{name} {}: bytes differ", member.file);
             let first = log.ranges().next().expect("one at least");

@@ -1,7 +1,7 @@
 //! An array of drives with volatile caches, made, assembled, written to and cut off.
 
 use crate::support::{Drive, Outcome, TestCpu, TestPlatform, World};
-use raid::assemble::{AssembleOptions, Assembled, assemble, make};
+use raid::assemble::{AssembleOptions, Assembled, OpenError, assemble, make};
 use raid::buffer::{Buffer, SharedBuffer};
 use raid::metadata::assembly::Options as Rules;
 use raid::metadata::create::{NewArray, NewConsistency, NewMember};
@@ -107,11 +107,21 @@ impl Bench {
         options: AssembleOptions,
         without: &[usize],
     ) -> TestAssembled {
+        let assembled = self.try_assemble(options, without);
+        assembled.unwrap_or_else(|error| panic!("assemble: {error}"))
+    }
+
+    /// The same where it may be refused.
+    pub(crate) fn try_assemble(
+        &mut self,
+        options: AssembleOptions,
+        without: &[usize],
+    ) -> Result<TestAssembled, OpenError> {
         let left = self.drives.iter().enumerate().filter(|(index, _)| !without.contains(index));
         let devices: Vec<_> = left.map(|(_, drive)| Arc::new(drive.clone())).collect();
         let assembled =
             self.run(async move |cpu| assemble::<TestPlatform>(&cpu, devices, options).await);
-        Rc::new(assembled.unwrap_or_else(|error| panic!("assemble: {error}")))
+        assembled.map(Rc::new)
     }
 
     /// As they are on the drives now.

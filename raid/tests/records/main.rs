@@ -5,5 +5,6 @@
 mod support;
 
 mod bench;
+mod faults;
 mod keeping;
 mod power_cuts;

@@ -3,7 +3,7 @@
 
 use super::corpus::Seed;
 use raid::metadata::assembly::{Candidate, Options, assemble};
-use raid::metadata::bad_blocks::BadBlocks;
+use raid::metadata::bad_blocks::BadBlockLog;
 use raid::metadata::bitmap::Bitmap;
 use raid::metadata::journal::{self, Scanner};
 use raid::metadata::ppl;
@@ -103,8 +103,8 @@ fn bitmap(input: &Seed) -> bool {
 fn bad_blocks(input: &Seed) -> bool {
     let size = Sectors::from_bytes_rounded_down(input.bytes.len() as u64);
     let shift = input.bytes.first().map_or(0, |byte| byte % 12);
-    let Ok(of) = BadBlocks::decode(&input.bytes, size, shift) else { return false };
-    let again = BadBlocks::decode(&of.encode(), size, shift);
+    let Ok(of) = BadBlockLog::decode(&input.bytes, size, shift) else { return false };
+    let again = BadBlockLog::decode(&of.encode(), size, shift);
     assert_eq!(again.as_ref(), Ok(&of), "what was written is read back");
     for (at, length) in of.ranges() {
         assert_eq!(of.first_overlap(at, length), Some((at, length)));

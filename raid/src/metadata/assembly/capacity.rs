@@ -23,6 +23,15 @@ impl Assembly {
     }
 }
 
+/// How many sectors of redundancy can disagree, which is what a write-intent bitmap covers: those of
+/// a member, but those of the array on RAID 10.
+pub fn sync_space(geometry: Geometry, component_size: Sectors) -> Sectors {
+    match geometry.level {
+        Level::Raid10(_) => array_size(geometry, component_size, &[]),
+        _ => component_size,
+    }
+}
+
 /// How many sectors an array has whose members give `component_size` each, or on RAID 0 and linear
 /// each what it has of `data_sizes`.
 pub fn array_size(geometry: Geometry, component_size: Sectors, data_sizes: &[Sectors]) -> Sectors {

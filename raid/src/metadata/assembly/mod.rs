@@ -25,7 +25,7 @@ mod take_back;
 #[cfg(test)]
 mod verdicts;
 
-pub use capacity::array_size;
+pub use capacity::{array_size, sync_space};
 pub use error::AssembleError;
 pub use roles::{LeftOut, LeftOutReason, Slot};
 

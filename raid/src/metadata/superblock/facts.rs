@@ -1,5 +1,6 @@
 //! What the fields of a superblock mean, whatever its version: roles, places, what is in sync.
 
+use super::v1::{self, ROLES_MAX};
 use super::{Details, Features, Superblock, Version};
 use crate::metadata::bytes::ByteOrder;
 use crate::metadata::identity::Uuid;
@@ -244,6 +245,22 @@ impl Superblock {
         let log = self.bad_block_log().map(|(at, _)| at);
         let ends = [Some(self.at), Some(self.data_offset()), log, Some(Sector(device_size.0))];
         ends.into_iter().flatten().filter(|end| *end > start).min().map(|end| end - start)
+    }
+
+    /// Whether the table of roles can hold a device of this number, or grow for it.
+    pub fn has_room_for(&self, dev_number: u32) -> bool {
+        let number = dev_number as usize;
+        match &self.details {
+            Details::V0(details) => number < details.disks.len(),
+            Details::V1(details) if number < details.roles.len() => true,
+            Details::V1(_) => {
+                let end = self.at + v1::length(number + 1);
+                let data = [self.data_offset(), self.new_data_offset()].map(Some);
+                let logs = [self.bad_block_log(), self.ppl()].map(|log| log.map(|(at, _)| at));
+                let mut places = data.into_iter().chain(logs).chain([self.bitmap_at()]).flatten();
+                dev_number < ROLES_MAX && places.all(|place| place < self.at || place >= end)
+            }
+        }
     }
 
     /// Where the partial parity log lies and how long it is, if there is one.

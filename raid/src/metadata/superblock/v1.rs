@@ -93,8 +93,13 @@ impl Version1 {
 
     /// The sectors that the superblock with its roles fills.
     pub(super) fn length(&self) -> Sectors {
-        Sectors::from_bytes_rounded_up((FIELDS_BYTES + 2 * self.roles.len()) as u64)
+        length(self.roles.len())
     }
+}
+
+/// The sectors that a superblock with so many roles fills.
+pub(super) fn length(roles: usize) -> Sectors {
+    Sectors::from_bytes_rounded_up((FIELDS_BYTES + 2 * roles) as u64)
 }
 
 pub(super) fn inspect(

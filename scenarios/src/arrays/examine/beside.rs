@@ -3,7 +3,7 @@
 
 use super::{Examination, place};
 use crate::arrays::member_file::{LookError, MemberFile};
-use raid::metadata::bad_blocks::{BadBlocks, BadBlocksError};
+use raid::metadata::bad_blocks::{BadBlockLog, BadBlocksError};
 use raid::metadata::bitmap::{self, BitmapError, HEADER_BYTES, Header};
 use raid::metadata::journal::{BLOCK_BYTES, End, Scanner};
 use raid::metadata::ppl;
@@ -216,7 +216,7 @@ impl BadBlockFacts {
             (i64::from(details.bad_block_log_offset), size.bytes() / 8);
         let size = size.min(BAD_BLOCK_LOG_MAX);
         let bytes = file.read(at, size.bytes() as usize)?;
-        let (ranges, fault) = match BadBlocks::decode(&bytes, size, details.bad_block_shift) {
+        let (ranges, fault) = match BadBlockLog::decode(&bytes, size, details.bad_block_shift) {
             Ok(log) => {
                 let range = |(at, length): (Sector, Sectors)| BadRange {
                     at_sector: at.0,
