@@ -21,7 +21,11 @@ fn check(options: ResyncOptions, damages: impl FnOnce(&Rig), expected: [u64; 3])
         sectors_checked: checked,
         sectors_written: written,
         sectors_unreadable: unreadable,
-        sectors_unsettled: if unreadable.0 > 0 { options.window } else { Sectors(0) },
+        sectors_unsettled: if unreadable.0 > 0 {
+            options.window.min(Sectors(64))
+        } else {
+            Sectors(0)
+        },
     };
     assert_eq!(report, Ok(expected));
     rig
