@@ -21,7 +21,9 @@
 //!   member has them.
 //!
 //! - With parity, sectors that a member does not give are put together from the rest of their
-//!   stripe. Where that is beyond redundancy there is an error for those sectors, never wrong data.
+//!   stripe. Where that is beyond redundancy there is an error for those sectors, never wrong data,
+//!   also after a restart. For that a member that refuses a write beyond redundancy loses those
+//!   sectors, or is failed if it has no room in its list and the array survives that, as in md.
 //!
 //! What to do is decided by the pure planners of [`crate::levels`]; `copies/` and `stripe/` do it.
 

@@ -57,9 +57,9 @@ pub(super) async fn replay<P: Platform>(
                 continue;
             }
         };
-        for entry in newest.partial_parity(&log) {
+        for (number, entry) in newest.partial_parity(&log).enumerate() {
             let replayed = match entry {
-                Ok((entry, bytes)) => replay_entry(cpu, replay, role, entry, bytes).await,
+                Ok((entry, bytes)) => replay_entry(cpu, replay, role, number, entry, bytes).await,
                 Err(cause) => Err(cause),
             };
             match replayed {
@@ -75,16 +75,16 @@ async fn replay_entry<P: Platform>(
     cpu: &P::Cpu,
     replay: &mut Replay<'_, P>,
     role: MemberIndex,
+    number: usize,
     entry: Entry,
     partial: &[u8],
 ) -> Result<(), PplError> {
     let layout = replay.layout;
-    let wrong = |field, found: u64, reason| PplError::Entry { field, entry: 0, found, reason };
+    let wrong = |field, found: u64, reason| PplError::Entry { field, entry: number, found, reason };
     if entry.data.0 == 0 {
         return Ok(());
     }
-    let end = entry.first.0.checked_add(entry.data.0);
-    if end.is_none_or(|_| entry.first.0 >= layout.capacity().0) {
+    if entry.first.0 >= layout.capacity().0 {
         return Err(wrong("the first sector", entry.first.0, "it lies beyond the array's end"));
     }
     let (stripe, _, first_row) = layout.locate(entry.first);
@@ -95,7 +95,8 @@ async fn replay_entry<P: Platform>(
     }
     let shape = entry.shape(layout.chunk(), layout.data_count());
     let rows_left = layout.chunk().0 - first_row.0;
-    if shape.strip.0 > rows_left {
+    let stripe_end = (stripe + 1) * layout.stripe_data().0;
+    if shape.strip.0 > rows_left || shape.end > stripe_end {
         return Err(wrong("the data", entry.data.0, "it reaches beyond the stripe"));
     }
     // Rows that touch equally many chunks are done together.

@@ -133,7 +133,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     first: Sector,
-    end: u64,
+    /// The sector of the array behind the last one that it covers.
+    pub end: u64,
     chunk: Sectors,
     chunks: u32,
     /// How many sectors of each chunk it covers: parity is made right for each of them.

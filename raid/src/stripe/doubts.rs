@@ -1,9 +1,13 @@
-//! Sectors of members whose content is unknown: a write to them failed, and the member could not be
-//! spared. They may hold old or new data, sector by sector, while parity holds the new. Until they
-//! are written again they count as lost, so that what is put together from them is never wrong.
+//! Sectors of members whose content is unknown: a write to them failed, and they could neither be
+//! noted in the member's log of bad blocks nor the member be spared. They may hold old or new data,
+//! sector by sector, while parity holds the new. Until they are written again they count as lost, so
+//! that what is put together from them is never wrong.
 //!
-//! Kept in memory only: an array that is stopped in this state is dirty and degraded, and is not
-//! started again without being forced.
+//! Kept in memory only. A member that cannot be spared means that others are failed or not filled in,
+//! so the array is degraded, and its superblocks call it dirty: since its first write, and from a
+//! failed write on until a resync has passed. Parity of such an array is in doubt as a whole, and
+//! assembly refuses it unless it is forced. Arrays of bare devices keep no metadata: whoever opens
+//! the devices again has to know that a write failed.
 
 use crate::lock::{SpinKind, SpinLock};
 use crate::platform::{Label, Ordering, Place, Platform, Word};

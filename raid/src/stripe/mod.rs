@@ -16,9 +16,10 @@
 //! somebody else is changing. As in md, a write that a power loss cuts short may leave parity that
 //! does not fit the data of its stripe, until a resync has passed.
 //!
-//! What md calls a failed stripe is an error here, for those sectors only: the last member that the
-//! array cannot spare is never failed, and what it did not take is in doubt (`doubts.rs`) until it
-//! is written again.
+//! What md calls a failed stripe is an error here, for those sectors only. What a member did not take
+//! beyond redundancy is noted in its log of bad blocks; without room there the member is failed, as
+//! in md. Only a member that the array cannot spare stays: what it did not take is in doubt
+//! (`doubts.rs`) until it is written again.
 
 mod batch;
 mod cache;

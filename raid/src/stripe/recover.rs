@@ -225,14 +225,19 @@ impl<P: Platform> ParityArray<P> {
             handed.push((*index, member.submit(cpu, io).await));
         }
         for (index, completion) in handed {
-            match self.common.member(index).wait(cpu, completion).await.result {
+            let member = self.common.member(index);
+            match member.wait(cpu, completion).await.result {
                 Ok(()) => {
                     self.written(cpu, index, extent).await;
                     report.sectors_written = report.sectors_written + rows.length();
                 }
                 Err(cause) => {
-                    // Noted as bad, or failed: nothing rests on a member that is recovering.
-                    self.write_failed(cpu, batch, index, rows, &cause).await;
+                    // Whether others have the rows or not, they are noted as bad or the member has
+                    // failed, which can be spared while it is recovering.
+                    let spared = self.write_failed(cpu, batch, index, rows, &cause).await;
+                    if !spared && member.flags(cpu).await.takes_writes() {
+                        report.sectors_unreadable = report.sectors_unreadable + rows.length();
+                    }
                 }
             }
         }

@@ -1,11 +1,13 @@
 //! Writes blocks of a batch to members, and deals with members that do not take them.
 //!
 //! A write that fails is recorded, as a bad block, a failed member, or a doubt, before anybody
-//! learns how it ended.
+//! learns how it ended. Old data beside new parity is never left where somebody could put other data
+//! together from it, not even after a restart: see `distrust`.
 
 use super::ParityArray;
 use super::batch::Batch;
 use crate::buffer::SharedBuffer;
+use crate::common::device_is_lost;
 use crate::device::{Durability, Io, IoError};
 use crate::error::ArrayError;
 use crate::layout::parity::Block;
@@ -80,8 +82,8 @@ impl<P: Platform> ParityArray<P> {
         self.doubts.clear(cpu, member, extent).await;
     }
 
-    /// A device did not take a write. False if that cannot be spared; then nobody relies on its
-    /// sectors there until they are written again.
+    /// A device did not take a write. False if that cannot be spared; nobody relies on its sectors
+    /// there until they are written again, in either case.
     pub(super) async fn write_failed(
         &self,
         cpu: &P::Cpu,
@@ -107,9 +109,30 @@ impl<P: Platform> ParityArray<P> {
         let spared =
             common.write_failed(cpu, member, extent, cause, redundant_here, survives).await;
         if !spared {
-            self.doubts.add(cpu, member, extent).await;
+            self.distrust(cpu, member, extent, cause).await;
         }
         spared
+    }
+
+    /// What a device holds of `extent` does not fit its stripe and must not be used until it is
+    /// written again. Its log of bad blocks names the sectors before this returns. Where it has no
+    /// room the device is taken out, as in md; and where that cannot be spared the sectors are in
+    /// doubt.
+    pub(super) async fn distrust(
+        &self,
+        cpu: &P::Cpu,
+        member: MemberIndex,
+        extent: Extent,
+        cause: &IoError,
+    ) {
+        if !device_is_lost(cause) && self.common.note_bad(cpu, member, extent).await {
+            let (member, at, sectors) = (member.0, extent.at.0, extent.length.0);
+            tracing::warn!(member, at, sectors, "sectors beyond redundancy noted as bad");
+            return;
+        }
+        // First, so that nobody uses them meanwhile.
+        self.doubts.add(cpu, member, extent).await;
+        self.fail_member(cpu, member, cause).await;
     }
 
     /// Whether a device gives all of `extent` back, up to date.

@@ -12,7 +12,7 @@ use super::split::{BatchExtent, batches_of};
 use super::store::WriteInFlight;
 use super::{ParityArray, by_stripe};
 use crate::buffer::SharedBuffer;
-use crate::device::Durability;
+use crate::device::{Durability, IoError};
 use crate::error::ArrayError;
 use crate::layout::parity::Block;
 use crate::levels::parity::plan::StripePlan;
@@ -108,21 +108,23 @@ impl<P: Platform> ParityArray<P> {
             plans = Box::pin(self.settle(cpu, batch, goal)).await?;
         }
         if !batch.lost.is_empty() {
-            Box::pin(self.doubt_left_behind(cpu, batch, &plans)).await;
+            Box::pin(self.distrust_left_behind(cpu, batch, &plans)).await;
         }
         Ok(plans)
     }
 
     /// Parity that a member did not give, perhaps this once only, and that the plans do not bring up
-    /// to date, must not be read again.
-    async fn doubt_left_behind(&self, cpu: &P::Cpu, batch: &Batch, plans: &[StripePlan]) {
+    /// to date, must not be read again. That is on record before the data goes out.
+    async fn distrust_left_behind(&self, cpu: &P::Cpu, batch: &Batch, plans: &[StripePlan]) {
         for (member, lost) in &batch.lost {
             let block = batch.map.block(self.common.role_of(*member));
             for plan in plans.iter().filter(|plan| !plan.writes.contains(block)) {
                 if let Some(rows) = plan.rows.intersection(*lost)
                     && !matches!(block, Block::Data(_))
                 {
-                    self.doubts.add(cpu, *member, batch.on_member(rows)).await;
+                    let extent = batch.on_member(rows);
+                    let cause = IoError::Media { at: extent.at };
+                    self.distrust(cpu, *member, extent, &cause).await;
                 }
             }
         }

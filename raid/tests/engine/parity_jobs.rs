@@ -3,6 +3,7 @@
 use crate::parity_rig::{Geometry, levels, present, raid5, raid6};
 use crate::rig::{Rig, read_tags, tagged};
 use raid::device::Durability;
+use raid::request::Extent;
 use raid::units::{MemberIndex, Sector, Sectors};
 use raid::{
     ArrayError, BadBlocks, Level, MemberOptions, MemberState, RecoverOptions, RecoverReport,
@@ -204,4 +205,69 @@ fn what_cannot_be_put_together_is_noted_as_bad_and_left_out() {
     assert_eq!((report.sectors_written, report.sectors_unreadable), (Sectors(72), Sectors(8)));
     let bad = rig.run(async |cpu, array| array.bad_blocks(&cpu, MemberIndex(2)).await);
     assert_eq!((bad.len(), bad[0].at, bad[0].length), (1, Sector(16), Sectors(8)));
+}
+
+/// Recovers member 4, which refuses a write to rows that member 0 lacks, while member 1 goes.
+fn recover_beyond_redundancy(has_log: bool, seed: u64) -> bool {
+    let geometry = Geometry::of(raid6());
+    let (before, tags) = filled(raid6());
+    let mut rig = geometry.rig(seed);
+    for (drive, filled) in rig.drives.iter().zip(&before.drives) {
+        drive.state().data.clone_from(&filled.state().data);
+    }
+    rig.drives[4].state().data.fill(0xff);
+    let bad = Extent { at: Sector(0), length: Sectors(8) };
+    rig.array = geometry.reopen(&rig, |index, mut device| {
+        device.recovery_point = (index == 4).then_some(Sector(0));
+        match index {
+            0 => device.bad_blocks = Some(BadBlocks::with_extents(8, [bad])),
+            4 if has_log => device.bad_blocks = Some(BadBlocks::new(8)),
+            _ => {}
+        }
+        present(device)
+    });
+    rig.drives[4].state().unwritable.insert(3);
+    rig.spawn(1, "fault", async |cpu, array| {
+        // Finds that member 1 is gone while the recovery does something else.
+        for at in (32..array.capacity().0).step_by(16) {
+            read_tags(&cpu, &array, at, 1).await.expect("within redundancy");
+        }
+    });
+    rig.drives[1].state().gone_after = Some(1 + seed % 12);
+    let options = RecoverOptions { window: Sectors(8), ..RecoverOptions::default() };
+    let report = rig.run(async move |cpu, array| array.recover(&cpu, options).await);
+    let failed = rig.failed().contains(&4);
+    if has_log && let Ok(report) = &report {
+        assert!(!failed, "seed {seed}");
+        assert_eq!(report.recovered, [MemberIndex(4)]);
+        let bad = rig.bad_blocks(4);
+        assert!(bad.first().is_some_and(|(at, length)| *at <= 3 && 3 < at + length), "{bad:?}");
+    } else {
+        assert!(failed || report.is_err(), "seed {seed}: {report:?}");
+    }
+    // What member 4 says that it holds fits the rest, also for whoever knows only its log.
+    if !failed && report.is_ok() {
+        let logs: Vec<_> = (0..5).map(|member| rig.bad_blocks(member)).collect();
+        rig.array = geometry.reopen(&rig, |index, mut device| {
+            let extent =
+                |(at, length): &(u64, u64)| Extent { at: Sector(*at), length: Sectors(*length) };
+            device.bad_blocks = Some(BadBlocks::with_extents(8, logs[index].iter().map(extent)));
+            present(device)
+        });
+        for sector in 0..tags.len() as u64 {
+            if let Ok(read) = rig.read(sector, 1) {
+                assert_eq!(read, [tags[sector as usize]], "seed {seed}");
+            }
+        }
+    }
+    report.is_ok_and(|report| report.sectors_unreadable.0 > 0)
+}
+
+#[test]
+fn the_point_does_not_move_past_rows_that_were_neither_written_nor_noted() {
+    let beyond = (0..300).filter(|seed| recover_beyond_redundancy(true, *seed)).count();
+    assert!(beyond > 0, "no run lost redundancy at the right moment");
+    for seed in 0..300 {
+        recover_beyond_redundancy(false, seed);
+    }
 }

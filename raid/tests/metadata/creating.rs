@@ -140,6 +140,42 @@ fn a_fresh_array_assembles_in_every_version() {
     }
 }
 
+#[test]
+fn a_fresh_array_has_each_thing_in_a_place_of_its_own() {
+    let bitmap = NewConsistency::Bitmap { chunk_bytes: None };
+    for version in Version::ALL {
+        for consistency in [NewConsistency::Resync, bitmap, NewConsistency::PartialParityLog] {
+            let at_start = matches!(version, Version::V1_1 | Version::V1_2);
+            if consistency == NewConsistency::PartialParityLog && !at_start {
+                continue;
+            }
+            // From 8 MiB to 8 TiB, not all a multiple of anything.
+            for (shift, odd) in (14..34).flat_map(|shift| [(shift, 0), (shift, 1), (shift, 77)]) {
+                let mut array = raid5(version);
+                (array.consistency, array.created.microseconds) = (consistency, 0);
+                let size = Sectors((1 << shift) + odd);
+                array.members.iter_mut().flatten().for_each(|of| of.size = size);
+                if version == Version::V0_90 {
+                    // What 32 bits of KiB hold.
+                    array.component_size = Some(Sectors(size.0.min(1 << 30) / 2));
+                }
+                let made = array.make().unwrap_or_else(|error| panic!("{version} {size}: {error}"));
+                assert_eq!(made[0].superblock.check(size), Ok(()), "{version} {size}");
+                let mut areas: Vec<(u64, u64)> = made[0]
+                    .writes
+                    .iter()
+                    .map(|(at, bytes)| (at.0, at.0 + bytes.len() as u64 / 512))
+                    .collect();
+                let log = made[0].superblock.bad_block_log();
+                areas.extend(log.map(|(at, length)| (at.0, at.0 + length.0)));
+                areas.sort_unstable();
+                let apart = |pair: &[(u64, u64)]| pair[0].1 <= pair[1].0;
+                assert!(areas.windows(2).all(apart), "{version} {size}: {areas:?}");
+            }
+        }
+    }
+}
+
 /// A bent wish, and why it cannot be granted.
 fn check_refused(bend: impl Fn(&mut NewArray), message: &str) {
     let mut array = raid5(Version::V1_2);

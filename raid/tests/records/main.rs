@@ -5,6 +5,7 @@
 mod support;
 
 mod bench;
+mod doubts;
 mod faults;
 mod keeping;
 mod power_cuts;

@@ -4,6 +4,7 @@
 use super::Version;
 use crate::metadata::geometry::GeometryError;
 use crate::units::{Sector, Sectors};
+use std::ops::Range;
 
 /// Why bytes are no superblock that may be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -141,6 +142,36 @@ pub enum SuperblockError {
         data_size: Sectors,
         /// The device's size.
         device_size: Sectors,
+    },
+    /// Something else that would reach beyond the end of the device.
+    #[error(
+        "the {name} is {length} sectors at sector {at}, but the device has only {device_size}: it \
+         was cut short"
+    )]
+    BeyondDevice {
+        /// What it is.
+        name: &'static str,
+        /// Where it starts.
+        at: Sector,
+        /// How long it is.
+        length: Sectors,
+        /// The device's size.
+        device_size: Sectors,
+    },
+    /// Two things in one place: writing one would damage the other.
+    #[error(
+        "the {first} in sectors {}..{} of the device and the {second} in {}..{} overlap",
+        first_at.start, first_at.end, second_at.start, second_at.end
+    )]
+    Overlap {
+        /// One of them.
+        first: &'static str,
+        /// Its sectors.
+        first_at: Range<u64>,
+        /// The other.
+        second: &'static str,
+        /// Its sectors; of a bitmap of version 1 the first one.
+        second_at: Range<u64>,
     },
     /// Two features that exclude each other.
     #[error("features {first} and {second} exclude each other")]

@@ -274,10 +274,13 @@ impl Superblock {
         }
     }
 
-    /// Where the bad-block log lies and how long it is, if room is kept for one.
+    /// Where the bad-block log lies and how long it is, if room is kept for one: an offset of zero
+    /// means that none is.
     pub fn bad_block_log(&self) -> Option<(Sector, Sectors)> {
         match &self.details {
-            Details::V1(details) if details.bad_block_log_size != 0 => {
+            Details::V1(details)
+                if details.bad_block_log_size != 0 && details.bad_block_log_offset != 0 =>
+            {
                 let at = self.relative(i64::from(details.bad_block_log_offset))?;
                 Some((at, Sectors(u64::from(details.bad_block_log_size))))
             }

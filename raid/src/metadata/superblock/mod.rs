@@ -12,6 +12,7 @@
 //! | 1.0 | 8 KiB before the end, down to a multiple of 4 KiB | boot disks |
 //! | 0.90 | 64 KiB before the end, down to a multiple of 64 KiB | before 2006 |
 
+mod areas;
 mod error;
 mod facts;
 mod features;
@@ -168,8 +169,8 @@ impl Superblock {
     /// Whether its fields make sense on a device of this size, as md has it.
     ///
     /// # Errors
-    /// [`SuperblockError::NoUuid`], `Geometry`, `Features`, `Contradiction`, `Place` and
-    /// `DataBeyondDevice`.
+    /// [`SuperblockError::NoUuid`], `Geometry`, `Features`, `Contradiction`, `Place`,
+    /// `DataBeyondDevice`, `BeyondDevice` and `Overlap`.
     pub fn check(&self, device_size: Sectors) -> Result<(), SuperblockError> {
         if self.array_uuid.is_zero() {
             return Err(SuperblockError::NoUuid);
@@ -187,7 +188,7 @@ impl Superblock {
                 device_size,
             });
         }
-        Ok(())
+        areas::check(self, device_size)
     }
 
     /// The geometry that the array has, or had before the reshape under way.

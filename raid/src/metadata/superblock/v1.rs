@@ -213,21 +213,6 @@ pub(super) fn check(of: &Superblock, details: &Version1) -> Result<(), Superbloc
     {
         return Err(SuperblockError::Contradiction { first: "bitmap", second: "ppl" });
     }
-    let superblock_end = of.at.0 + details.length().0;
-    let at_start = of.version != Version::V1_0;
-    for (field, data_offset) in
-        [("data offset", details.data_offset), ("new offset", of.new_data_offset().0)]
-    {
-        let overlaps = if at_start {
-            data_offset < superblock_end
-        } else {
-            data_offset.checked_add(details.data_size).is_none_or(|end| end > of.at.0)
-        };
-        // A reshape leaves the far end of the new place unused, so only its start is looked at.
-        if overlaps && (at_start || field == "data offset") {
-            return place(field, i128::from(data_offset), "the data would overlap the superblock");
-        }
-    }
     if features.intersects(Features::BAD_BLOCKS) && details.bad_block_log_size != 0 {
         if details.bad_block_log_offset == 0 {
             return place("bad-block offset", 0, "the log would overlap the superblock");
@@ -244,7 +229,8 @@ pub(super) fn check(of: &Superblock, details: &Version1) -> Result<(), Superbloc
     if features.intersects(Features::PPL | Features::MULTIPLE_PPLS) && of.ppl().is_none() {
         return place("PPL offset", i128::from(details.ppl().0), nowhere);
     }
-    if details.bad_block_log_size != 0 && of.bad_block_log().is_none() {
+    let keeps_log = details.bad_block_log_size != 0 && details.bad_block_log_offset != 0;
+    if keeps_log && of.bad_block_log().is_none() {
         return place("bad-block offset", i128::from(details.bad_block_log_offset), nowhere);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What md says of bent superblocks, one by one: the verdicts of mdadm 4.2 and Linux 6.1 on
 //! hand-written variants of one member, as far as they concern a member alone.
 
-use super::{Features, Location, Superblock, SuperblockError, Version};
+use super::{Features, Location, Superblock, SuperblockError, Version, Version1};
 use crate::metadata::Uuid;
 use crate::metadata::scratch::{DEVICE_SIZE, LOCATION, member, seal, v1};
 use crate::units::{Sector, Sectors};
@@ -174,4 +174,101 @@ fn data_before_a_superblock_at_the_end_must_end_there() {
     };
     assert!(at_end(16368).is_ok());
     assert!(at_end(16369).is_err());
+}
+
+/// A variant that is refused, and the error's message.
+fn check_refused(bend: impl Fn(&mut Superblock), message: &str) {
+    let mut bent = member(0);
+    bend(&mut bent);
+    let error = verdict(&bent.encode()).expect_err("two areas share sectors").to_string();
+    assert_eq!(error, message);
+}
+
+/// Puts bitmap or partial parity log, and bad-block log, so many sectors from the superblock.
+fn areas(of: &mut Superblock, features: Features, word: i32, log: i32) {
+    let of = v1(of);
+    (of.features, of.bitmap_or_ppl) = (features, word.cast_unsigned());
+    (of.bad_block_log_offset, of.bad_block_log_size) = (log, 8);
+}
+
+fn ppl(of: &mut Superblock, offset: i16, log: i32) {
+    let word = Version1::ppl_word(offset, 1024);
+    areas(of, Features::PPL, word.cast_signed(), log);
+}
+
+#[test]
+fn no_two_areas_share_a_sector() {
+    // The superblock lies in sectors 8..9, the data in 2048..16384.
+    check(|of| areas(of, Features::BITMAP, 1, 2), true);
+    check(|of| areas(of, Features::BITMAP, 2032, 2031 - 8), true);
+    check(|of| ppl(of, 1, 1025), true);
+    check_refused(
+        |of| (v1(of).data_offset, v1(of).data_size) = (8, DEVICE_SIZE.0 - 8),
+        "the superblock in sectors 8..9 of the device and the data in 8..16384 overlap",
+    );
+    check_refused(
+        |of| areas(of, Features::BITMAP, 0, 16),
+        "the superblock in sectors 8..9 of the device and the write-intent bitmap in 8..9 overlap",
+    );
+    check_refused(
+        |of| areas(of, Features::BITMAP, 2040, 16),
+        "the data in sectors 2048..16384 of the device and the write-intent bitmap in 2048..2049 \
+         overlap",
+    );
+    check_refused(
+        |of| areas(of, Features::BITMAP, 20, 16),
+        "the write-intent bitmap in sectors 28..29 of the device and the bad-block log in 24..32 \
+         overlap",
+    );
+    // Also without the feature bit: the next bad block is written there.
+    check_refused(
+        |of| areas(of, Features::default(), 0, 2033),
+        "the data in sectors 2048..16384 of the device and the bad-block log in 2041..2049 overlap",
+    );
+    check_refused(
+        |of| areas(of, Features::BAD_BLOCKS, 0, -7),
+        "the superblock in sectors 8..9 of the device and the bad-block log in 1..9 overlap",
+    );
+    check_refused(
+        |of| ppl(of, 1017, 2000),
+        "the data in sectors 2048..16384 of the device and the partial parity log in 1025..2049 \
+         overlap",
+    );
+    check_refused(
+        |of| ppl(of, 0, 2000),
+        "the superblock in sectors 8..9 of the device and the partial parity log in 8..1032 overlap",
+    );
+    check_refused(
+        |of| ppl(of, 1, 1024),
+        "the partial parity log in sectors 9..1033 of the device and the bad-block log in \
+         1032..1040 overlap",
+    );
+    check_refused(
+        |of| {
+            areas(of, Features::NEW_OFFSET, 0, 16);
+            v1(of).new_offset = 31 - 2048;
+        },
+        "the data that a reshape moves in sectors 31..14367 of the device and the bad-block log in \
+         24..32 overlap",
+    );
+}
+
+#[test]
+fn an_offset_of_zero_keeps_no_room_for_a_bad_block_log() {
+    let mut of = member(0);
+    areas(&mut of, Features::default(), 0, 0);
+    assert_eq!(verdict(&of.encode()).map(|of| of.bad_block_log()), Ok(None));
+}
+
+#[test]
+fn every_area_ends_within_the_device() {
+    let behind = |of: &mut Superblock| {
+        v1(of).data_size = 1024;
+        areas(of, Features::default(), 0, DEVICE_SIZE.0 as i32 - 15);
+    };
+    check_refused(
+        behind,
+        "the bad-block log is 8 sectors at sector 16377, but the device has only 16384: it was cut \
+         short",
+    );
 }
