@@ -59,7 +59,7 @@ pub enum ReaderSpin {
     On,
     /// They spin while spinning has paid so far, and sleep at once where it has not: each spin that
     /// ended with the semaphore taken earns a credit of 1, each that was given up costs 10, of a
-    /// credit of 100 at most. With none left, one sleeper in 64 lets the next one try again.
+    /// credit of 40 at most. With none left, one sleeper in 64 lets the next one try again.
     Adaptive,
 }
 

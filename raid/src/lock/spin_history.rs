@@ -16,8 +16,9 @@ use crate::platform::{Label, Ordering, Place, Platform, Word};
 /// What a spin in vain costs, in spins that succeed: 4096 looks of some 8 ns each are given up after
 /// 33 µs, and a spin that succeeds saves a sleep and a wake-up, of 2 to 3 µs.
 const VAIN_COST: u64 = 10;
-/// What ten spins in vain in a row use up, however well it went before.
-const CREDIT_MAX: u64 = 10 * VAIN_COST;
+/// What four spins in vain in a row use up, however well it went before: 130 µs, so that one long
+/// writer is enough to end the spinning of those that wait for it.
+const CREDIT_MAX: u64 = 4 * VAIN_COST;
 /// A trial in vain then adds less than 1 µs to each of those that sleep.
 const SLEEPS_PER_TRIAL: u32 = 64;
 
@@ -81,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn ten_spins_in_vain_end_the_best_history() {
-        check(CREDIT_MAX / 2, &[(1000, true), (9, false)], VAIN_COST);
-        check(CREDIT_MAX / 2, &[(1000, true), (10, false)], 0);
+    fn four_spins_in_vain_end_the_best_history() {
+        check(CREDIT_MAX / 2, &[(1000, true), (3, false)], VAIN_COST);
+        check(CREDIT_MAX / 2, &[(1000, true), (4, false)], 0);
     }
 
     #[test]
-    fn spinning_goes_on_while_more_than_ten_of_eleven_succeed() {
-        check(50, &[(10, true), (1, false), (10, true), (1, false)], 50);
-        check(50, &[(9, true), (1, false), (9, true), (1, false)], 48);
+    fn spinning_goes_on_while_ten_of_eleven_succeed() {
+        check(20, &[(10, true), (1, false), (10, true), (1, false)], 20);
+        check(20, &[(9, true), (1, false), (9, true), (1, false)], 18);
     }
 
     #[test]
