@@ -214,7 +214,7 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// Whether readers spin now, and writers while readers are inside.
+    /// Whether readers spin now.
     async fn readers_spin(&self, cpu: &P::Cpu) -> bool {
         match self.reader_spin {
             ReaderSpin::Off => false,
@@ -227,14 +227,19 @@ impl<P: Platform> RwSem<P> {
     async fn spin(&self, cpu: &P::Cpu, wish: Wish) -> bool {
         let watch = async |_: &mut ()| {
             // It may have waited for its turn for long.
-            let readers_spin = self.readers_spin(cpu).await;
+            let stake = match self.reader_spin {
+                ReaderSpin::Adaptive => self.history.begin_spin(cpu).await,
+                ReaderSpin::Off | ReaderSpin::On => None,
+            };
+            let readers_spin = self.reader_spin == ReaderSpin::On || stake.is_some();
             if wish == Wish::Read && !readers_spin {
                 return Spun::TurnedAway;
             }
             let (spun, met_readers) = self.watch(cpu, wish, readers_spin).await;
-            let tells = wish == Wish::Read || met_readers;
-            if self.reader_spin == ReaderSpin::Adaptive && tells && spun != Spun::TurnedAway {
-                self.history.note_spin(cpu, spun == Spun::Entered).await;
+            if let Some(stake) = stake {
+                let tells = wish == Wish::Read || met_readers;
+                let succeeded = (tells && spun != Spun::TurnedAway).then(|| spun == Spun::Entered);
+                self.history.end_spin(cpu, stake, succeeded).await;
             }
             spun
         };

@@ -7,7 +7,8 @@
 //!
 //! States: *spinning* (credit above 0) and *sleeping* (credit 0). Spinning to sleeping: spins in vain
 //! use the credit up, from its most after [`CREDIT_MAX`] / [`VAIN_COST`] of them in a row. Sleeping
-//! to spinning: a trial; one spin in vain ends it, and each spin that succeeds prolongs it.
+//! to spinning: a trial; one spin in vain ends it, and each spin that succeeds prolongs it. A spin
+//! that may end the spinning has nobody spin beside it.
 //!
 //! It decides nothing that correctness depends on, so updates of two cores at once may lose one.
 
@@ -27,6 +28,12 @@ pub(super) struct SpinHistory<P: Platform> {
     credit: P::Word,
 }
 
+/// What a spin may lose.
+pub(super) struct Stake {
+    credit: u64,
+    withheld: bool,
+}
+
 impl<P: Platform> SpinHistory<P> {
     /// One that begins with half of the credit there can be.
     pub(super) fn new(platform: &P, label: Label, place: Place<'_, P>) -> Self {
@@ -38,12 +45,28 @@ impl<P: Platform> SpinHistory<P> {
         self.credit.load(cpu, Ordering::Relaxed).await > 0
     }
 
-    /// Takes note of a spin. At its most the credit is not written, so that its line stays shared.
-    pub(super) async fn note_spin(&self, cpu: &P::Cpu, succeeded: bool) {
+    /// Begins a spin, if there is credit. What there was comes back, for [`end_spin`](Self::end_spin);
+    /// while the spin may use it up there is none for others.
+    pub(super) async fn begin_spin(&self, cpu: &P::Cpu) -> Option<Stake> {
         let credit = self.credit.load(cpu, Ordering::Relaxed).await;
-        let changed = after_spin(credit, succeeded);
-        if changed != credit {
-            self.credit.store(cpu, changed, Ordering::Relaxed).await;
+        if credit == 0 {
+            return None;
+        }
+        let withheld = credit <= VAIN_COST;
+        if withheld {
+            self.credit.store(cpu, 0, Ordering::Relaxed).await;
+        }
+        Some(Stake { credit, withheld })
+    }
+
+    /// Ends a spin that had the semaphore or was in vain, or one that tells nothing. A credit that
+    /// stays as it was is not written, so that its line stays shared.
+    pub(super) async fn end_spin(&self, cpu: &P::Cpu, stake: Stake, succeeded: Option<bool>) {
+        let Stake { credit, withheld } = stake;
+        let left = succeeded.map_or(credit, |succeeded| after_spin(credit, succeeded));
+        let shown = if withheld { 0 } else { credit };
+        if left != shown {
+            self.credit.store(cpu, left, Ordering::Relaxed).await;
         }
     }
 
