@@ -2,6 +2,8 @@
 //! any of them is a change of behaviour, to be reviewed like code.
 
 use clap::Parser;
+use scenarios::catalogue::Scenario;
+use scenarios::catalogue::dax_rwsem::DaxRwSem;
 use scenarios::cli::Cli;
 use scenarios::verbs;
 use std::sync::{Mutex, PoisonError};
@@ -86,6 +88,13 @@ fn lock_table_of_one_cluster() {
 fn requests_under_way_counted_in_every_way() {
     for variant in ["atomic", "per-cpu", "per-node", "tags", "none"] {
         check_trace("inflight-counter", variant);
+    }
+}
+
+#[test]
+fn files_on_an_nvdimm_in_every_story() {
+    for variant in DaxRwSem.variants() {
+        check_trace("dax-rwsem", &variant.name);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::inbox::{Lease, Message};
 use crate::parker::RealParker;
 use crate::probe::{LockCounts, LockRegistry, RealLockProbe};
 use crate::words::{RealRegion, RealWord};
-use raid::platform::{Label, Place, Platform, Topology};
+use raid::platform::{Label, LockKind, Place, Platform, Topology};
 use raid::units::CpuId;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -110,7 +110,7 @@ impl Platform for RealPlatform {
         RealParker::default()
     }
 
-    fn lock_probe(&self, label: Label) -> RealLockProbe {
+    fn lock_probe(&self, label: Label, _kind: LockKind) -> RealLockProbe {
         self.0.locks.probe(label, self.0.topology.cpu_count())
     }
 

@@ -78,7 +78,7 @@ fn wait_queues_lose_no_wake_up_on_real_cores() {
 #[test]
 fn reader_writer_semaphores_exclude_and_wake_on_real_cores() {
     machine(true).block_on(CpuId(0), |cpu| async move {
-        for reader_spin in [ReaderSpin::Off, ReaderSpin::On] {
+        for reader_spin in [ReaderSpin::Off, ReaderSpin::On, ReaderSpin::Adaptive] {
             conformance::reader_writer::<RealPlatform>(&cpu, reader_spin, ROUNDS / 10).await;
         }
     });

@@ -58,7 +58,7 @@ pub trait Platform: Clone + Send + Sync + Sized + 'static {
     fn parker(&self, label: Label) -> Self::Parker;
 
     /// Statistics of one lock, under its label.
-    fn lock_probe(&self, label: Label) -> Self::LockProbe;
+    fn lock_probe(&self, label: Label, kind: LockKind) -> Self::LockProbe;
 
     /// Starts a task on core `cpu`. The closure runs there, so the future need not be `Send`.
     fn spawn_on<F>(
@@ -205,8 +205,17 @@ pub trait Parker<P: Platform>: Clone + Send + Sync + 'static {
     fn unpark(&self, cpu: &P::Cpu) -> impl Future<Output = ()>;
 }
 
+/// What kind of lock a probe watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// One task at a time has it, in an atomic stretch.
+    Spin,
+    /// Several tasks may have it at once, and may sleep before they have it and while they do.
+    Semaphore,
+}
+
 /// Sees what happens to one lock. The simulator keeps the contention table with it; on real cores
-/// it may be empty.
+/// it may be empty. A task releases what it has in the reverse order.
 pub trait LockProbe<P: Platform>: Send + Sync + 'static {
     /// The current task begins to acquire the lock.
     fn acquiring(&self, cpu: &P::Cpu);

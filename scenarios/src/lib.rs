@@ -10,6 +10,7 @@ pub mod arrays;
 pub mod catalogue;
 pub mod checker;
 pub mod cli;
+pub mod dax_file;
 pub mod drives;
 pub mod figures;
 pub mod inflight;

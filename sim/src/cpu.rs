@@ -219,7 +219,9 @@ mod tests {
     use crate::{Options, Outcome, SimCpu, SimPlatform, Simulation};
     use raid::buffer::Buffer;
     use raid::device::{Device, Io};
-    use raid::platform::{Cpu, Label, LockProbe, Ordering, Parker, Place, Platform, Word};
+    use raid::platform::{
+        Cpu, Label, LockKind, LockProbe, Ordering, Parker, Place, Platform, Word,
+    };
     use raid::units::{CpuId, Sector, Sectors};
     use std::sync::{Arc, Mutex};
 
@@ -348,7 +350,7 @@ mod tests {
             gate.park(&cpu).await;
         });
         let word = Arc::new(platform.word(Label::new("flag"), Place::Alone, 0));
-        let lock = platform.lock_probe(Label::new("inner lock"));
+        let lock = platform.lock_probe(Label::new("inner lock"), LockKind::Spin);
         platform.spawn_on(CpuId(2), Label::new("spinner"), move |cpu| async move {
             lock.acquiring(&cpu);
             lock.acquired(&cpu, false);

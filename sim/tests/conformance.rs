@@ -89,7 +89,7 @@ fn wait_queues_lose_no_wake_up() {
 #[test]
 fn reader_writer_semaphores_exclude_and_wake() {
     check(|cpu, _| async move {
-        for reader_spin in [ReaderSpin::Off, ReaderSpin::On] {
+        for reader_spin in [ReaderSpin::Off, ReaderSpin::On, ReaderSpin::Adaptive] {
             conformance::reader_writer::<SimPlatform>(&cpu, reader_spin, ROUNDS / 4).await;
         }
     });

@@ -19,6 +19,7 @@ mod queued;
 mod rw_sem;
 mod sequence;
 mod spin;
+mod spin_history;
 mod test_and_set;
 mod ticket;
 mod wait_queue;

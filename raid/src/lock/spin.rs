@@ -7,7 +7,7 @@ use super::numa_queued::NumaQueued;
 use super::queued::Queued;
 use super::test_and_set::TestAndSet;
 use super::ticket::Ticket;
-use crate::platform::{Cpu, Guarded, Label, LockProbe, Place, Platform};
+use crate::platform::{Cpu, Guarded, Label, LockKind, LockProbe, Place, Platform};
 
 /// How cores agree on who has a spin lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,8 @@ impl<P: Platform, T: Send + 'static> SpinLock<P, T> {
             SpinKind::Queued => Algorithm::Queued(Queued::new(platform, word)),
             SpinKind::NumaQueued => Algorithm::NumaQueued(NumaQueued::new(platform, word)),
         };
-        Self { algorithm, probe: platform.lock_probe(label), value: platform.guarded(value) }
+        let probe = platform.lock_probe(label, LockKind::Spin);
+        Self { algorithm, probe, value: platform.guarded(value) }
     }
 
     /// Runs `section` while no other core is in a section of this lock. Interrupts are off from

@@ -53,6 +53,7 @@ fn check(
 fn a_reader_and_a_writer_exclude_each_other() {
     check(ReaderSpin::Off, &[0, 0], 1, Some(6));
     check(ReaderSpin::On, &[0, 0], 1, Some(6));
+    check(ReaderSpin::Adaptive, &[0, 0], 1, Some(6));
 }
 
 #[test]
@@ -62,5 +63,12 @@ fn two_writers_exclude_each_other() {
 
 #[test]
 fn two_readers_and_a_writer_lose_no_wake_up() {
-    check(ReaderSpin::Off, &[0, 0, 0], 1, Some(2));
+    check(ReaderSpin::Off, &[0, 0, 0], 1, Some(3));
+    check(ReaderSpin::Adaptive, &[0, 0, 0], 1, Some(3));
+}
+
+#[test]
+fn a_reader_and_two_writers_lose_no_wake_up() {
+    check(ReaderSpin::Off, &[0, 0, 0], 2, Some(3));
+    check(ReaderSpin::Adaptive, &[0, 0, 0], 2, Some(3));
 }

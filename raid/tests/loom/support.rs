@@ -10,7 +10,8 @@ use loom::thread;
 use raid::device::{Device, Io, IoDone};
 use raid::lock::QUEUE_NODE;
 use raid::platform::{
-    Cpu, Guarded, Label, LockProbe, Ordering, Parker, Place, Platform, Topology, Word, Work,
+    Cpu, Guarded, Label, LockKind, LockProbe, Ordering, Parker, Place, Platform, Topology, Word,
+    Work,
 };
 use raid::units::{CpuId, NodeId, Sectors};
 use std::cell::Cell;
@@ -116,8 +117,8 @@ impl Platform for LoomPlatform {
         }))
     }
 
-    fn lock_probe(&self, _: Label) -> LoomProbe {
-        LoomProbe { held: AtomicBool::new(false) }
+    fn lock_probe(&self, _: Label, kind: LockKind) -> LoomProbe {
+        LoomProbe { kind, held: AtomicBool::new(false) }
     }
 
     fn spawn_on<F>(&self, _: CpuId, label: Label, _: impl FnOnce(LoomCpu) -> F + Send + 'static)
@@ -333,20 +334,32 @@ impl Parker<LoomPlatform> for LoomParker {
     }
 }
 
+/// Checks spin locks. Who is inside of a semaphore together is for its models to check.
 pub(crate) struct LoomProbe {
+    kind: LockKind,
     held: AtomicBool,
 }
 
 impl LockProbe<LoomPlatform> for LoomProbe {
     fn acquiring(&self, cpu: &LoomCpu) {
-        assert_ne!(cpu.atomic_depth.get(), 0, "takes a lock with interrupts on");
+        let is_atomic = cpu.atomic_depth.get() != 0;
+        match self.kind {
+            LockKind::Spin => assert!(is_atomic, "takes a lock with interrupts on"),
+            LockKind::Semaphore => assert!(!is_atomic, "may sleep with interrupts off"),
+        }
     }
 
     fn acquired(&self, _: &LoomCpu, _: bool) {
+        if self.kind == LockKind::Semaphore {
+            return;
+        }
         assert!(!self.held.swap(true, Ordering::SeqCst), "two cores hold one lock");
     }
 
     fn released(&self, _: &LoomCpu) {
+        if self.kind == LockKind::Semaphore {
+            return;
+        }
         assert!(self.held.swap(false, Ordering::SeqCst), "releases a lock that nobody holds");
     }
 }

@@ -4,6 +4,7 @@
 //! property held. It prints nothing and knows no verb.
 
 pub mod array_promises;
+pub mod dax_rwsem;
 pub mod inflight_counter;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
@@ -40,6 +41,10 @@ pub trait Scenario: Sync {
     fn can_change(&self, _changes: &Changes) -> Result<(), String> {
         Ok(())
     }
+    /// What `compare` prints as the gain of one variant over another.
+    fn gains(&self) -> Vec<Gain> {
+        Vec::new()
+    }
     /// Whether the machine is large enough.
     ///
     /// # Errors
@@ -56,6 +61,17 @@ pub struct Variant {
     pub name: String,
     /// What is different.
     pub about: String,
+}
+
+/// A pair of variants whose quotient is worth a line.
+#[derive(Clone, Debug)]
+pub struct Gain {
+    /// What it is the gain of.
+    pub about: &'static str,
+    /// The one.
+    pub variant: String,
+    /// The other, which it is measured against.
+    pub against: String,
 }
 
 /// What a scenario's runs tell.
@@ -157,11 +173,12 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 5] {
+pub fn all() -> [&'static dyn Scenario; 6] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
         &inflight_counter::InflightCounter,
+        &dax_rwsem::DaxRwSem,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]

@@ -3,6 +3,7 @@
 //! Everything but the events a second follows from the runs alone, in their order.
 
 use super::contention::{self, ContentionReport};
+use super::gains::{self, GainReport};
 use super::outcomes::{self, Outcome};
 use super::table::Table;
 use crate::catalogue::{Kind, RunReport, Scenario};
@@ -41,6 +42,8 @@ pub struct Comparison {
     pub figures: Vec<FigureReport>,
     /// What was published of several variants together: ratios and orders.
     pub outcomes: Vec<Outcome>,
+    /// What variants gain over others.
+    pub gains: Vec<GainReport>,
     /// Root of the mean square of the logarithms of simulated over published, if there are many.
     pub log_error_root_mean_square: Option<f64>,
     /// The variants.
@@ -132,6 +135,7 @@ impl Comparison {
             unit,
             figures,
             outcomes,
+            gains: gains::gains(scenario, variants),
             log_error_root_mean_square: log_error,
             variants: reports,
             explanation: Vec::new(),
@@ -145,6 +149,9 @@ impl Comparison {
         let mut parts = vec![self.render_variants()];
         if !self.outcomes.is_empty() {
             parts.push(outcomes::render(&self.outcomes));
+        }
+        if !self.gains.is_empty() {
+            parts.push(gains::render(&self.gains));
         }
         let runs: Vec<(&str, &ContentionReport)> =
             self.variants.iter().map(|it| (it.name.as_str(), &it.contention)).collect();

@@ -3,6 +3,7 @@
 pub mod comparison;
 pub mod contention;
 pub mod curve;
+pub mod gains;
 pub mod outcomes;
 pub mod progress;
 pub mod table;

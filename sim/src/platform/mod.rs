@@ -15,7 +15,7 @@ pub use word::{SimRegion, SimWord};
 use crate::device::SimDevice;
 use crate::executor::{Confined, SimGuarded};
 use crate::world::World;
-use raid::platform::{Label, Place, Platform, Topology};
+use raid::platform::{Label, LockKind, Place, Platform, Topology};
 use raid::units::CpuId;
 use std::future::Future;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Platform for SimPlatform {
         SimParker::new(self.clone(), label)
     }
 
-    fn lock_probe(&self, label: Label) -> SimLockProbe {
+    fn lock_probe(&self, label: Label, _: LockKind) -> SimLockProbe {
         SimLockProbe::new(self.clone(), label)
     }
 

@@ -1,9 +1,7 @@
 //! Keeps the contention table and who holds what.
 
 use super::{SimCpu, SimPlatform};
-use crate::executor::Confined;
 use raid::platform::{Label, LockProbe};
-use std::cell::Cell;
 
 /// The statistics of one lock of a simulated machine.
 pub struct SimLockProbe {
@@ -11,13 +9,12 @@ pub struct SimLockProbe {
     label: Label,
     /// Where the counts of all locks of this name are.
     counts: usize,
-    held_since_ns: Confined<Cell<u64>>,
 }
 
 impl SimLockProbe {
     pub(super) fn new(platform: SimPlatform, label: Label) -> Self {
         let counts = platform.world().state.borrow_mut().lock_counts.place_of(label.name());
-        Self { platform, label, counts, held_since_ns: Confined::new(Cell::new(0)) }
+        Self { platform, label, counts }
     }
 }
 
@@ -39,9 +36,8 @@ impl LockProbe<SimPlatform> for SimLockProbe {
         let now_ns = state.now_ns;
         let lock = state.tasks[current].locks.last_mut().expect("a lock is asked for first");
         debug_assert_eq!(lock.label, self.label);
-        lock.held = true;
         let wait_ns = now_ns - lock.since_ns;
-        self.held_since_ns.set(now_ns);
+        (lock.held, lock.since_ns) = (true, now_ns);
         let counts = &mut state.lock_counts.counts[self.counts];
         counts.acquisitions += 1;
         counts.contended += u64::from(contended);
@@ -51,17 +47,18 @@ impl LockProbe<SimPlatform> for SimLockProbe {
     fn released(&self, _: &SimCpu) {
         let state = &mut *self.platform.world().state.borrow_mut();
         let current = state.current.expect("only a running task holds a lock");
-        let hold_ns = state.now_ns - self.held_since_ns.get();
         let lock = state.tasks[current].locks.pop().expect("a lock is held");
         assert_eq!(lock.label, self.label, "locks are released in the reverse order");
+        let hold_ns = state.now_ns - lock.since_ns;
         state.lock_counts.counts[self.counts].hold_ns += hold_ns;
     }
 }
 
-/// A lock that a task holds or waits for.
+/// A lock that a task holds or waits for. Each of several readers of a semaphore has its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldLock {
     pub(crate) label: Label,
+    /// When the task had it or, if it waits, asked for it.
     pub(crate) since_ns: u64,
     pub(crate) held: bool,
 }

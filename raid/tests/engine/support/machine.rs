@@ -3,7 +3,8 @@
 use super::drive::Drive;
 use super::{LocalSpawns, Start, TestPlatform};
 use raid::platform::{
-    Cpu, Guarded, Label, LockProbe, Ordering, Parker, Place, Platform, Topology, Word, Work,
+    Cpu, Guarded, Label, LockKind, LockProbe, Ordering, Parker, Place, Platform, Topology, Word,
+    Work,
 };
 use raid::units::CpuId;
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ impl Platform for TestPlatform {
         TestParker { label, permit: Arc::default() }
     }
 
-    fn lock_probe(&self, _: Label) -> NoProbe {
+    fn lock_probe(&self, _: Label, _: LockKind) -> NoProbe {
         NoProbe
     }
 
