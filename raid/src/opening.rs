@@ -55,7 +55,9 @@ pub(crate) fn open<P: Platform>(
         common.records = Some(Records::new(platform, kind, *seed, survives));
     }
     let body = match planner {
-        Planner::Copies(level) => Body::Copies(CopyArray::new(platform, common, level, barrier)),
+        Planner::Copies(level) => {
+            Body::Copies(CopyArray::new(platform, common, level, barrier, options.tuning))
+        }
         Planner::Parity(level) => {
             Body::Parity(ParityArray::new(platform, common, level, options.tuning))
         }

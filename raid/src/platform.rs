@@ -68,6 +68,13 @@ pub trait Platform: Clone + Send + Sync + Sized + 'static {
         task: impl FnOnce(Self::Cpu) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + 'static;
+
+    /// Where a scheduler would let a thread go on that is bound to no core, that ran on `last` and
+    /// is woken from `waker` now. On a platform where tasks stay where they were started, at `last`.
+    fn core_for_wakeup(&self, waker: CpuId, last: CpuId) -> CpuId {
+        let _ = waker;
+        last
+    }
 }
 
 /// The core that the current task runs on, and the task's way to spend time on it.
@@ -91,6 +98,13 @@ pub trait Cpu<P: Platform>: Clone + 'static {
 
     /// Starts a task on this core.
     fn spawn(&self, label: Label, task: impl Future<Output = ()> + 'static);
+
+    /// Starts a task on this core that waits for a device before anything else, as the end of a
+    /// request does. It may be asleep there when this returns: the simulator lets it come so far
+    /// without the core's run queue, since a driver needs none to be called back.
+    fn spawn_waiting(&self, label: Label, task: impl Future<Output = ()> + 'static) {
+        self.spawn(label, task);
+    }
 
     /// Gives up the core for `duration_ns`.
     fn sleep_ns(&self, duration_ns: u64) -> impl Future<Output = ()>;
@@ -203,6 +217,12 @@ pub trait Parker<P: Platform>: Clone + Send + Sync + 'static {
     /// Leaves a permit and wakes the sleeper, on whatever core it sleeps. May be called inside an
     /// atomic stretch.
     fn unpark(&self, cpu: &P::Cpu) -> impl Future<Output = ()>;
+
+    /// As [`unpark`](Self::unpark), if the sleeper is on this very core and its process is not told
+    /// through the scheduler, as an application that finds the end of its request in a ring.
+    fn unpark_here(&self, cpu: &P::Cpu) -> impl Future<Output = ()> {
+        self.unpark(cpu)
+    }
 }
 
 /// What kind of lock a probe watches.

@@ -1,8 +1,9 @@
 //! Which strategy guards each contended spot: plain data, so that a command line, a file or a
-//! comparison can choose it. Never changes what the array promises, except for
-//! [`Undo::Silent`], which is there to be found out.
+//! comparison can choose it. Never changes what the array promises, except for [`Undo::Silent`],
+//! [`Dispatch::Direct`] and [`OfflineLists::Forgotten`], which are there to be found out.
 
 use crate::lock::SpinKind;
+use crate::units::CpuId;
 
 /// The choices for one array. The default is the best of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Tuning {
     /// How many stripe heads, rows of 4 KiB on each member, an array with parity may have in memory
     /// at once: those that are worked on and those that are kept for later.
     pub stripe_heads_max: u32,
+    /// How writes get to the members of an array of copies that keeps a write-intent bitmap.
+    pub dispatch: Dispatch,
 }
 
 /// Stripe heads if nothing else is asked for: 4 MiB of each member. md has 256, which large requests
@@ -66,6 +69,46 @@ pub enum Undo {
     Silent,
 }
 
+/// Who hands a write to the members once its bits of the write-intent bitmap are durable. All but
+/// [`Own`](Self::Own) and [`Direct`](Self::Direct) need services of the array's, see
+/// [`Array::start_dispatch`](crate::Array::start_dispatch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The task that writes waits for its bits and hands over by itself.
+    Own,
+    /// One thread does for all: it takes the writes that have gathered, makes their bits durable at
+    /// once and hands over. md's raid1 and raid10 until Linux 3.5.
+    RaidThread(Affinity),
+    /// Writes gather in a list for each core; the thread makes the bits of all durable, and then a
+    /// worker on each core hands over what that core gathered (Shaohua Li, linux-raid, June 2012).
+    PerCpu(OfflineLists),
+    /// The submitter gathers what it has, makes the bits durable and hands over; if it has to sleep
+    /// in between, it leaves that to the thread. md since Linux 3.6 (NeilBrown, linux-raid, June
+    /// 2012).
+    Plug,
+    /// As `Own`, but the data does not wait for the bits. After a power cut copies may differ where
+    /// no bit says so.
+    Direct,
+}
+
+/// Where the thread of an array may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// Wherever the scheduler lets it, anew at each wake-up.
+    Free,
+    /// On one core.
+    Core(CpuId),
+}
+
+/// What becomes of writes that gathered on a core which has gone offline since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfflineLists {
+    /// A worker on another core hands them over.
+    Adopted,
+    /// Nobody looks there, until the core is back.
+    Forgotten,
+}
+
 impl Default for Tuning {
     fn default() -> Self {
         Self {
@@ -75,6 +118,7 @@ impl Default for Tuning {
             placement: Placement::Together,
             undo: Undo::WakeAtZero,
             stripe_heads_max: STRIPE_HEADS_MAX,
+            dispatch: Dispatch::Own,
         }
     }
 }

@@ -10,7 +10,7 @@
 //! completion side of a request runs ahead of ordinary tasks, as it does in a kernel.
 
 use crate::executor::{Kind, Step, TaskFuture, TaskId, TaskState};
-use crate::machine::Machine;
+use crate::machine::{Machine, Shape};
 use crate::world::State;
 use raid::platform::Label;
 use std::collections::VecDeque;
@@ -46,6 +46,25 @@ impl Cores {
 
     fn at(&mut self, cpu: u32) -> &mut Core {
         &mut self.0[cpu as usize]
+    }
+
+    fn is_idle(&self, cpu: u32) -> bool {
+        let core = &self.0[cpu as usize];
+        core.current.is_none() && !core.in_interrupt && core.run_queue.is_empty()
+    }
+
+    /// Where a thread that is bound to no core goes on: where it ran last, if that core is idle and
+    /// shares its node with the waker's; else on an idle core of the waker's node, the nearest above;
+    /// else where it ran last, if that is idle; else behind the waker. So Linux pulls a woken thread
+    /// to the waker's last-level cache and looks for an idle core there (`select_task_rq_fair`).
+    pub(crate) fn for_wakeup(&self, shape: &Shape, waker: u32, last: u32) -> u32 {
+        let node_of = |cpu: u32| shape.node_of_cpu[cpu as usize];
+        let count = shape.cpu_count();
+        let around = (0..count).map(|step| (waker + step) % count);
+        let near = around.filter(|cpu| node_of(*cpu) == node_of(waker));
+        let last_is_near = (node_of(last) == node_of(waker)).then_some(last);
+        let mut choices = last_is_near.into_iter().chain(near).chain([last]);
+        choices.find(|cpu| self.is_idle(*cpu)).unwrap_or(waker)
     }
 
     pub(crate) fn enqueue(&mut self, cpu: u32, task: TaskId) {

@@ -148,6 +148,11 @@ impl<P: Platform> CountingBarrier<P> {
         assert_eq!(reshape_progress, NO_RESHAPE, "one geometry maps every address");
     }
 
+    /// Whether a background job has raised it.
+    pub(crate) async fn is_raised(&self, cpu: &P::Cpu) -> bool {
+        self.raised.load(cpu, Ordering::Relaxed).await != 0
+    }
+
     async fn pass(&self, cpu: &P::Cpu) {
         if let Lock::Sequence(lock) = &self.lock
             && self.enter_without_lock(cpu, lock).await

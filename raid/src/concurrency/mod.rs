@@ -2,6 +2,7 @@
 
 pub mod barrier;
 mod counting_barrier;
+pub mod dispatch;
 mod range_claims;
 mod suspension;
 mod turn;

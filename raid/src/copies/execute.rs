@@ -43,8 +43,11 @@ enum PieceRead {
     Unreadable(IoError),
 }
 
+/// The copies of one write.
+pub(super) type Handed<P> = SmallVec<[WriteInFlight<P>; 4]>;
+
 /// A copy that a member is writing.
-struct WriteInFlight<P: Platform> {
+pub(super) struct WriteInFlight<P: Platform> {
     piece: Extent,
     location: Location,
     /// Whether some of its sectors may be in the member's list of bad blocks.
@@ -121,25 +124,13 @@ impl<P: Platform> CopyArray<P> {
     ) -> Result<(), ArrayError> {
         self.common.suspension.enter(cpu).await;
         self.barrier.enter(cpu).await;
-        let mut handed: SmallVec<[WriteInFlight<P>; 4]> = SmallVec::new();
+        let mut handed = Handed::new();
         for piece in self.level.layout().split(extent) {
             cpu.spend(Work::ArrayRequest).await;
             let start = (piece.at - extent.at).bytes() as usize;
             let data = data.slice(start..start + piece.length.bytes() as usize);
-            let WritePlan::AllOf { targets } = self.level.plan_write(piece);
-            let mut live = 0;
-            for location in self.with_replacements(targets) {
-                let member = self.common.member(location.member);
-                let flags = member.flags(cpu).await;
-                if flags.takes_writes() {
-                    live += 1;
-                    let had_bad_blocks = flags.has_bad_blocks();
-                    let io = Io::Write { at: location.at, data: data.clone(), durability };
-                    let completion = member.submit(cpu, io).await;
-                    handed.push(WriteInFlight { piece, location, had_bad_blocks, completion });
-                }
-            }
-            assert!(live > 0, "some member that holds the piece is never failed");
+            let targets = self.write_targets(piece);
+            self.hand_piece_over(cpu, piece, targets, &data, durability, &mut handed).await;
         }
         self.barrier.submitted(cpu).await;
         self.common.suspension.leave(cpu).await;
@@ -154,6 +145,37 @@ impl<P: Platform> CopyArray<P> {
         cpu.spend(Work::ArrayCompletion).await;
         self.barrier.leave(cpu).await;
         result
+    }
+
+    /// Where a piece has to be written, as far as the members live.
+    pub(super) fn write_targets(&self, piece: Extent) -> Locations {
+        let WritePlan::AllOf { targets } = self.level.plan_write(piece);
+        self.with_replacements(targets)
+    }
+
+    /// Hands a piece to those of its targets that live.
+    pub(super) async fn hand_piece_over(
+        &self,
+        cpu: &P::Cpu,
+        piece: Extent,
+        targets: Locations,
+        data: &SharedBuffer,
+        durability: Durability,
+        handed: &mut Handed<P>,
+    ) {
+        let mut live = 0;
+        for location in targets {
+            let member = self.common.member(location.member);
+            let flags = member.flags(cpu).await;
+            if flags.takes_writes() {
+                live += 1;
+                let had_bad_blocks = flags.has_bad_blocks();
+                let io = Io::Write { at: location.at, data: data.clone(), durability };
+                let completion = member.submit(cpu, io).await;
+                handed.push(WriteInFlight { piece, location, had_bad_blocks, completion });
+            }
+        }
+        assert!(live > 0, "some member that holds the piece is never failed");
     }
 
     /// Where to read: the best of the candidates that have the piece and were not tried.
@@ -280,7 +302,11 @@ impl<P: Platform> CopyArray<P> {
 
     /// Waits for a copy. If a member did not take it, that is recorded before this returns, so the
     /// caller may report success if the array survives that.
-    async fn finish_write(&self, cpu: &P::Cpu, write: WriteInFlight<P>) -> Result<(), ArrayError> {
+    pub(super) async fn finish_write(
+        &self,
+        cpu: &P::Cpu,
+        write: WriteInFlight<P>,
+    ) -> Result<(), ArrayError> {
         let WriteInFlight { piece, location, had_bad_blocks, completion } = write;
         let member = location.member;
         let done = self.common.member(member).wait(cpu, completion).await;

@@ -5,6 +5,7 @@
 //! What to do is decided by the pure planners of [`crate::levels`]; `execute.rs` does it.
 
 mod check;
+mod dispatched;
 mod execute;
 mod reconcile;
 mod recover;
@@ -17,8 +18,11 @@ use crate::error::ArrayError;
 use crate::layout::{Location, Locations};
 use crate::levels::CopyLevel;
 use crate::platform::{Label, Ordering, Place, Platform, Word};
+use crate::records::Records;
 use crate::request::Extent;
+use crate::tuning::Tuning;
 use crate::units::{MemberIndex, SECTOR_BYTES, Sector, Sectors};
+pub(crate) use dispatched::Dispatching;
 
 /// Sectors of the unit in which damaged pieces are looked through, if the logical block is no
 /// larger: a page. Two copies with one bad sector each lose nothing, unless both are in one unit.
@@ -29,6 +33,8 @@ pub(crate) struct CopyArray<P: Platform> {
     pub(crate) common: Common<P>,
     pub(crate) level: CopyLevel,
     barrier: Barrier<P>,
+    /// How writes get to the members, if not by their own tasks.
+    pub(crate) dispatching: Option<Dispatching<P>>,
     /// Below this sector all copies are known to agree. Above, reads stay with the first copy.
     copies_agree_below: P::Word,
 }
@@ -39,11 +45,15 @@ impl<P: Platform> CopyArray<P> {
         common: Common<P>,
         level: CopyLevel,
         barrier: Barrier<P>,
+        tuning: Tuning,
     ) -> Self {
+        let has_bitmap = common.records.as_ref().is_some_and(Records::has_bitmap);
+        let dispatching = has_bitmap.then(|| Dispatching::new(platform, tuning)).flatten();
         let agree_below = level.layout().capacity().0;
         let label = Label::new("copies_agree_below");
         Self {
             barrier,
+            dispatching,
             copies_agree_below: platform.word(label, Place::Alone, agree_below),
             common,
             level,

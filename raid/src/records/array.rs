@@ -14,7 +14,7 @@ use crate::units::{MemberIndex, Sector, Sectors};
 use std::ops::Range;
 
 impl<P: Platform> Array<P> {
-    fn records(&self) -> Option<&Records<P>> {
+    pub(crate) fn records(&self) -> Option<&Records<P>> {
         self.common().records.as_ref()
     }
 
@@ -31,6 +31,9 @@ impl<P: Platform> Array<P> {
         durability: Durability,
     ) -> Result<(), ArrayError> {
         let records = self.records().expect("metadata is kept");
+        if let Some(dispatching) = self.dispatching_now(cpu).await {
+            return self.write_dispatched(cpu, dispatching, extent, data, durability).await;
+        }
         let (common, in_sync_space) = (self.common(), self.sync_extent(extent));
         records.begin_write(cpu, common, in_sync_space).await?;
         let result = match &self.body {
@@ -140,7 +143,7 @@ impl<P: Platform> Array<P> {
     }
 
     /// Sectors of the array, in the sync space: whole stripes on parity.
-    fn sync_extent(&self, extent: Extent) -> Extent {
+    pub(crate) fn sync_extent(&self, extent: Extent) -> Extent {
         match &self.body {
             Body::Copies(_) => extent,
             Body::Parity(array) => {

@@ -24,20 +24,23 @@ impl<P: Platform> Records<P> {
         devices
     }
 
-    /// Waits until the bits of `extent` of the sync space are on every member.
-    pub(super) async fn make_bits_durable(
+    /// Waits until the bits of `extents` of the sync space are on every member. Whether they were
+    /// not before.
+    pub(crate) async fn make_bits_durable(
         &self,
         cpu: &P::Cpu,
         common: &Common<P>,
-        extent: Extent,
-    ) -> Result<(), ArrayError> {
+        extents: &[Extent],
+    ) -> Result<bool, ArrayError> {
         let intent = self.intent.as_ref().expect("there is a bitmap");
         let mut ledger = self.ledger.take(cpu).await;
         // Somebody else may have written them along with its own.
-        let durable = intent.with(cpu, async |intent: &mut WriteIntent| intent.is_durable(extent));
-        let result = match durable.await {
-            true => Ok(()),
-            false => self.write_bits(cpu, common, &mut ledger).await,
+        let all_durable = async |intent: &mut WriteIntent| {
+            extents.iter().all(|extent| intent.is_durable(*extent))
+        };
+        let result = match intent.with(cpu, all_durable).await {
+            true => Ok(false),
+            false => self.write_bits(cpu, common, &mut ledger).await.map(|()| true),
         };
         self.ledger.give_back(cpu, ledger).await;
         result

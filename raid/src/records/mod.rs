@@ -144,6 +144,11 @@ impl<P: Platform> Records<P> {
         }
     }
 
+    /// Whether the array keeps a write-intent bitmap.
+    pub(crate) fn has_bitmap(&self) -> bool {
+        self.intent.is_some()
+    }
+
     /// What counts of a member has changed: what is acknowledged from now on waits until that is
     /// written down. Said before anybody can act on the change.
     pub(crate) async fn note_change(&self, cpu: &P::Cpu) {

@@ -28,6 +28,27 @@ impl<P: Platform> Records<P> {
         common: &Common<P>,
         extent: Extent,
     ) -> Result<(), ArrayError> {
+        if self.begin_unannounced(cpu, common, extent).await? {
+            let result = self.make_bits_durable(cpu, common, &[extent]).await;
+            if result.is_err() {
+                self.abandon_write(cpu, extent).await;
+            }
+            result?;
+        }
+        Ok(())
+    }
+
+    /// As [`begin_write`](Self::begin_write), but the data may have to wait, as the result says,
+    /// until [`make_bits_durable`](Self::make_bits_durable) has returned for its extent.
+    ///
+    /// # Errors
+    /// [`ArrayError::Unrecorded`]: no data may go out.
+    pub(crate) async fn begin_unannounced(
+        &self,
+        cpu: &P::Cpu,
+        common: &Common<P>,
+        extent: Extent,
+    ) -> Result<bool, ArrayError> {
         loop {
             self.writes.fetch_add(cpu, 1, Ordering::AcqRel).await;
             if self.gate.fetch_add(cpu, 0, Ordering::AcqRel).await == 0 {
@@ -38,34 +59,24 @@ impl<P: Platform> Records<P> {
             self.quiet.wait_until(cpu, open).await;
         }
         self.writes_begun.add(cpu, 1, Ordering::Relaxed).await;
-        let result = self.announce(cpu, common, extent).await;
-        if result.is_err() {
-            self.leave(cpu).await;
-        }
-        result
-    }
-
-    async fn announce(
-        &self,
-        cpu: &P::Cpu,
-        common: &Common<P>,
-        extent: Extent,
-    ) -> Result<(), ArrayError> {
         if self.active.load(cpu, Ordering::Acquire).await == 0 {
-            self.settle(cpu, common, Change::Active).await?;
+            if let Err(error) = self.settle(cpu, common, Change::Active).await {
+                self.leave(cpu).await;
+                return Err(error);
+            }
             // Nobody can call the array clean meanwhile: this write is counted.
             self.active.store(cpu, 1, Ordering::Release).await;
         }
-        let Some(intent) = &self.intent else { return Ok(()) };
-        let has_to_wait = intent.with(cpu, async |of: &mut WriteIntent| of.begin(extent)).await;
-        if !has_to_wait {
-            return Ok(());
-        }
-        let result = self.make_bits_durable(cpu, common, extent).await;
-        if result.is_err() {
+        let Some(intent) = &self.intent else { return Ok(false) };
+        Ok(intent.with(cpu, async |of: &mut WriteIntent| of.begin(extent)).await)
+    }
+
+    /// A write that has begun ends without its data having gone out.
+    pub(crate) async fn abandon_write(&self, cpu: &P::Cpu, extent: Extent) {
+        if let Some(intent) = &self.intent {
             intent.with(cpu, async |of: &mut WriteIntent| of.end(extent, true)).await;
         }
-        result
+        self.leave(cpu).await;
     }
 
     /// A write has ended. It may be acknowledged when this returns: whatever happened to members

@@ -9,9 +9,11 @@ pub mod inflight_counter;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
+pub mod write_dispatch;
 
 use crate::statistics::IoSummary;
 use crate::sweep::{Axis, Changes};
+use serde::Serialize;
 use sim::contention::ContentionTable;
 use sim::machine::{Machine, Shape};
 use sim::{Simulation, record_trace};
@@ -124,6 +126,8 @@ pub struct RunReport {
     pub measured: Option<f64>,
     /// The requests, if the scenario runs a workload.
     pub io: Option<IoSummary>,
+    /// What the scenario counted beside.
+    pub notes: Vec<Note>,
     /// Who waited for what.
     pub contention: ContentionTable,
     /// How long the run was, on the simulated clock.
@@ -134,6 +138,15 @@ pub struct RunReport {
     pub trace_hash: u64,
     /// The text trace, if it was asked for.
     pub trace: Option<String>,
+}
+
+/// Something that a scenario counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Note {
+    /// What it is, with its unit.
+    pub name: &'static str,
+    /// How much of it.
+    pub value: f64,
 }
 
 impl<'a> Setup<'a> {
@@ -163,6 +176,7 @@ impl RunReport {
             violation,
             measured: None,
             io: None,
+            notes: Vec::new(),
             contention: world.contention(),
             virtual_ns: world.now_ns(),
             events: world.events(),
@@ -173,12 +187,14 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 6] {
+pub fn all() -> [&'static dyn Scenario; 8] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
         &inflight_counter::InflightCounter,
         &dax_rwsem::DaxRwSem,
+        &write_dispatch::Raid1WriteDispatch,
+        &write_dispatch::Raid10WriteDispatch,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]

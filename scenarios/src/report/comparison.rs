@@ -6,7 +6,7 @@ use super::contention::{self, ContentionReport};
 use super::gains::{self, GainReport};
 use super::outcomes::{self, Outcome};
 use super::table::Table;
-use crate::catalogue::{Kind, RunReport, Scenario};
+use crate::catalogue::{Kind, Note, RunReport, Scenario};
 use crate::figures::{FIGURES, Figure, FigureReport, Measure, Published, Role, error_percent};
 use crate::quantity::{count, nanoseconds, three_digits};
 use crate::statistics::{IoSummary, Spread, log_error_root_mean_square};
@@ -67,6 +67,9 @@ pub struct VariantReport {
     pub measured: Option<Spread>,
     /// Requests a second and their latencies, the median of the samples each.
     pub io: Option<IoSummary>,
+    /// What the first run counted beside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
     /// Of the first run.
     pub contention: ContentionReport,
     /// Of the first run.
@@ -153,6 +156,9 @@ impl Comparison {
         if !self.gains.is_empty() {
             parts.push(gains::render(&self.gains));
         }
+        if self.variants.iter().any(|variant| !variant.notes.is_empty()) {
+            parts.push(self.render_notes());
+        }
         let runs: Vec<(&str, &ContentionReport)> =
             self.variants.iter().map(|it| (it.name.as_str(), &it.contention)).collect();
         let contention = contention::render(&runs);
@@ -236,6 +242,32 @@ impl Comparison {
         columns
     }
 
+    /// A row for each thing that was counted, a column for each variant.
+    fn render_notes(&self) -> String {
+        let counting = || self.variants.iter().filter(|variant| !variant.notes.is_empty());
+        let mut names: Vec<&str> = Vec::new();
+        for note in counting().flat_map(|variant| &variant.notes) {
+            if !names.contains(&note.name) {
+                names.push(note.name);
+            }
+        }
+        let headings = ["variant".to_owned()].into_iter();
+        let numbers = (1..=names.len()).map(|number| format!("({number})"));
+        let mut table = Table::new_of(headings.chain(numbers));
+        for variant in counting() {
+            let cell = |name: &&str| {
+                let note = variant.notes.iter().find(|note| note.name == *name);
+                note.map_or_else(|| "-".to_owned(), |note| three_digits(note.value))
+            };
+            let cells = names.iter().map(cell);
+            table.row([variant.name.clone()].into_iter().chain(cells));
+        }
+        let legend: Vec<String> =
+            (1..).zip(&names).map(|(number, name)| format!("({number}) {name}")).collect();
+        let which = "Counted in one run of each variant on the machine's nominal values:";
+        format!("{which}\n{}{}\n", table.render(), legend.join("\n"))
+    }
+
     fn render_explanation(&self) -> String {
         let headings = ["variant", "parameter", "range", "at low", "at high", "share"];
         let mut table = Table::new(headings).with_left_columns(3);
@@ -267,6 +299,7 @@ impl VariantReport {
             about: variant.about.clone(),
             measured: (!measured.is_empty()).then(|| Spread::of(&measured)),
             io: (!summaries.is_empty()).then(|| IoSummary::median_of(&summaries)),
+            notes: first.notes.clone(),
             contention: ContentionReport::of(&first.contention),
             trace_hash: format!("{:016x}", first.trace_hash),
         }

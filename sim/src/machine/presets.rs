@@ -1,9 +1,11 @@
 //! The machine files that come with the program.
 
 /// Name and text of each, as files show them.
-pub(super) const PRESETS: [(&str, &str); 7] = [
+pub(super) const PRESETS: [(&str, &str); 9] = [
     ("kunpeng920", include_str!("../../machines/kunpeng920.toml")),
     ("xeon-2s", include_str!("../../machines/xeon-2s.toml")),
+    ("sandy-bridge-2s", include_str!("../../machines/sandy-bridge-2s.toml")),
+    ("sandy-bridge-2s-disks", include_str!("../../machines/sandy-bridge-2s-disks.toml")),
     ("haswell-ex-4s", include_str!("../../machines/haswell-ex-4s.toml")),
     ("desktop-4c", include_str!("../../machines/desktop-4c.toml")),
     ("power8-80q", include_str!("../../machines/power8-80q.toml")),

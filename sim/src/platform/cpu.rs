@@ -53,6 +53,10 @@ impl Cpu<SimPlatform> for SimCpu {
         state.spawn(&world.machine, Box::pin(task), label, Some(group), cpu);
     }
 
+    fn spawn_waiting(&self, label: Label, task: impl Future<Output = ()> + 'static) {
+        self.platform.world().start_waiting(Box::pin(task), label);
+    }
+
     fn sleep_ns(&self, duration_ns: u64) -> impl Future<Output = ()> {
         Sleep { platform: &self.platform, duration_ns, timer: None }
     }

@@ -95,4 +95,9 @@ impl Platform for SimPlatform {
         let world = self.world();
         world.state.borrow_mut().spawn(&world.machine, future, label, None, cpu.0);
     }
+
+    fn core_for_wakeup(&self, waker: CpuId, last: CpuId) -> CpuId {
+        let world = self.world();
+        CpuId(world.state.borrow().cores.for_wakeup(&world.machine.shape, waker.0, last.0))
+    }
 }

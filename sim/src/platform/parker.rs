@@ -53,4 +53,15 @@ impl Parker<SimPlatform> for SimParker {
             world.state.borrow_mut().wake(&world.machine, sleeper);
         }
     }
+
+    async fn unpark_here(&self, _: &SimCpu) {
+        let world = self.platform.world();
+        self.permit.given.set(true);
+        if let Some(sleeper) = self.permit.sleeper.get() {
+            let state = &mut *world.state.borrow_mut();
+            let (here, there) = (state.tasks[state.running()].cpu, state.tasks[sleeper].cpu);
+            assert_eq!(here, there, "{} is woken as if it were on this core", self.label);
+            state.wake(&world.machine, sleeper);
+        }
+    }
 }
