@@ -7,4 +7,5 @@ mod support;
 mod bench;
 mod doubts;
 mod keeping;
+mod making;
 mod power_cuts;
