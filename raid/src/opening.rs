@@ -13,7 +13,7 @@ use crate::member::{MemberDevice, MemberOptions};
 use crate::platform::Platform;
 use crate::records::{Records, RecordsSeed};
 use crate::stripe::ParityArray;
-use crate::units::{MemberIndex, SECTOR_BYTES};
+use crate::units::{MemberIndex, SECTOR_BYTES, Sectors};
 use std::sync::Arc;
 
 /// What an array is opened for.
@@ -37,7 +37,7 @@ pub(crate) fn open<P: Platform>(
         check_place(device)?;
     }
     let facts: Vec<Option<DeviceFacts>> = members.iter().map(facts_of).collect();
-    let planner = plan(&facts, options)?;
+    let planner = plan(&facts, options.level, options.chunk)?;
     let in_sync = |role: MemberIndex| is_in_sync(&members[role.0 as usize]);
     if !planner.survives_on(in_sync) {
         let roles = (0..members.len() as u32).map(MemberIndex);
@@ -95,13 +95,17 @@ impl Planner {
 /// Whether members of these sizes make an array.
 pub(crate) fn check(
     facts: &[Option<DeviceFacts>],
-    options: ArrayOptions,
+    level: Level,
+    chunk: Sectors,
 ) -> Result<(), CreateError> {
-    plan(facts, options).map(drop)
+    plan(facts, level, chunk).map(drop)
 }
 
-fn plan(facts: &[Option<DeviceFacts>], options: ArrayOptions) -> Result<Planner, CreateError> {
-    let (level, chunk) = (options.level, options.chunk);
+fn plan(
+    facts: &[Option<DeviceFacts>],
+    level: Level,
+    chunk: Sectors,
+) -> Result<Planner, CreateError> {
     let parity = |kind| ParityLevel::new(facts, kind, chunk).map(Planner::Parity);
     Ok(match level {
         Level::Linear => Planner::Copies(CopyLevel::linear(facts, chunk)?),

@@ -32,6 +32,41 @@ pub(crate) struct Wish {
     pub(crate) size: u64,
 }
 
+impl Wish {
+    /// Superblocks at the end and their logs take some, too.
+    pub(crate) fn drive_bytes(&self) -> usize {
+        ((DATA_OFFSET + self.size + 128).next_multiple_of(128) * SECTOR_BYTES) as usize
+    }
+
+    pub(crate) fn array(&self, uuid: Uuid, created: Time) -> NewArray {
+        let member = |number: u32| NewMember {
+            name: format!("disk{number}"),
+            size: Sectors::from_bytes_rounded_down(self.drive_bytes() as u64),
+            uuid: Uuid([number as u8 + 1; 16]),
+            write_mostly: false,
+        };
+        let chunk = Sectors(if self.level == Level::Raid1 { 0 } else { 8 });
+        let at_start = matches!(self.version, Version::V1_1 | Version::V1_2);
+        NewArray {
+            version: self.version,
+            geometry: Geometry::new(self.level, chunk, self.members).expect("a fit geometry"),
+            name: if self.version == Version::V0_90 { String::new() } else { "test".to_owned() },
+            uuid,
+            created,
+            members: (0..self.members).map(|number| Some(member(number))).collect(),
+            spares: (self.members..self.members + self.spares).map(member).collect(),
+            component_size: Some(Sectors(self.size)),
+            data_offset: at_start.then_some(Sector(DATA_OFFSET)),
+            consistency: match self.bitmap {
+                true => NewConsistency::Bitmap { chunk_bytes: Some(4096) },
+                false => NewConsistency::Resync,
+            },
+            assume_clean: true,
+            bad_block_log: self.version != Version::V0_90,
+        }
+    }
+}
+
 /// Drives and the world that they are in.
 pub(crate) struct Bench {
     pub(crate) world: World,
@@ -53,40 +88,18 @@ impl Bench {
 
     /// Blank drives with a fresh array.
     pub(crate) fn make(wish: &Wish, seed: u64) -> Self {
-        // Superblocks at the end and their logs take some, too.
-        let bytes = ((DATA_OFFSET + wish.size + 128).next_multiple_of(128) * SECTOR_BYTES) as usize;
-        let count = wish.members + wish.spares;
-        let mut bench = Self::boot(vec![vec![0; bytes]; count as usize], seed);
-        let member = |number: u32| NewMember {
-            name: format!("disk{number}"),
-            size: Sectors::from_bytes_rounded_down(bytes as u64),
-            uuid: Uuid([number as u8 + 1; 16]),
-            write_mostly: false,
-        };
-        let chunk = Sectors(if wish.level == Level::Raid1 { 0 } else { 8 });
-        let at_start = matches!(wish.version, Version::V1_1 | Version::V1_2);
-        let array = NewArray {
-            version: wish.version,
-            geometry: Geometry::new(wish.level, chunk, wish.members).expect("a fit geometry"),
-            name: if wish.version == Version::V0_90 { String::new() } else { "test".to_owned() },
-            uuid: Uuid([9; 16]),
-            created: NOW,
-            members: (0..wish.members).map(|number| Some(member(number))).collect(),
-            spares: (wish.members..count).map(member).collect(),
-            component_size: Some(Sectors(wish.size)),
-            data_offset: at_start.then_some(Sector(DATA_OFFSET)),
-            consistency: match wish.bitmap {
-                true => NewConsistency::Bitmap { chunk_bytes: Some(4096) },
-                false => NewConsistency::Resync,
-            },
-            assume_clean: true,
-            bad_block_log: wish.version != Version::V0_90,
-        };
-        let devices: Vec<_> = bench.drives.iter().cloned().map(Arc::new).collect();
+        let bytes = wish.drive_bytes();
+        let count = (wish.members + wish.spares) as usize;
+        let mut bench = Self::boot(vec![vec![0; bytes]; count], seed);
+        let (array, devices) = (wish.array(Uuid([9; 16]), NOW), bench.devices());
         bench.run(async move |cpu| {
             make::<TestPlatform>(&cpu, &devices, &array).await.expect("made")
         });
         bench
+    }
+
+    pub(crate) fn devices(&self) -> Vec<Arc<Drive>> {
+        self.drives.iter().cloned().map(Arc::new).collect()
     }
 
     /// Runs one task to its end, with all that it starts.

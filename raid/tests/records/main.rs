@@ -8,4 +8,5 @@ mod bench;
 mod doubts;
 mod faults;
 mod keeping;
+mod making;
 mod power_cuts;

@@ -124,11 +124,6 @@ fn consistency(arguments: &CreateArguments) -> Result<NewConsistency> {
             bail!("--consistency-policy '{other}' is not known: give resync, bitmap or ppl")
         }
     };
-    ensure!(
-        wished != NewConsistency::PartialParityLog || arguments.assume_clean,
-        "--consistency-policy ppl needs --assume-clean: an array with a partial parity log is made \
-         and read here, but only md writes to it"
-    );
     let takes_chunk = matches!(wished, NewConsistency::Bitmap { .. });
     ensure!(takes_chunk || chunk_bytes.is_none(), "--bitmap-chunk needs --bitmap internal");
     Ok(wished)

@@ -7,10 +7,10 @@ use crate::metadata::bytes::ByteOrder;
 use crate::metadata::geometry::Level;
 use crate::metadata::ppl;
 use crate::metadata::superblock::{
-    DESCRIPTORS_MAX, Descriptor, Details, Features, Location, Role, Superblock, Version, Version0,
-    Version1,
+    BITMAP_ROOM_0_90, DESCRIPTORS_MAX, Descriptor, Details, FIELDS_BYTES, Features, IN_SYNC,
+    Location, ROLES_MAX, Role, Superblock, Version, Version0, Version1,
 };
-use crate::units::{Sector, Sectors};
+use crate::units::{SECTOR_BYTES, Sector, Sectors};
 
 /// Seconds after which md clears bits of the bitmap.
 const DAEMON_SLEEP_SECONDS: u32 = 5;
@@ -158,7 +158,7 @@ impl Plan<'_> {
         };
         let sync_size = self.sync_size();
         let room = match location.version {
-            Version::V0_90 => Sectors(120),
+            Version::V0_90 => BITMAP_ROOM_0_90,
             Version::V1_0 => space::bitmap_room(self.component_size),
             // Where data starts early, the log of bad blocks goes without.
             Version::V1_1 | Version::V1_2 => {
@@ -206,7 +206,7 @@ impl Plan<'_> {
         let bad_blocks_wished = self.array.bad_block_log;
         let mut bad_blocks = None;
         let data_size = if at_end {
-            bad_blocks = bad_blocks_wished.then_some(-8);
+            bad_blocks = bad_blocks_wished.then_some(-(BAD_BLOCK_LOG.0 as i32));
             self.data_size_before(location.at, bitmap).0
         } else {
             let behind = 8 + room.0;
@@ -240,7 +240,7 @@ impl Plan<'_> {
             bad_block_shift: 0,
             bad_block_log_size: if bad_blocks.is_some() { BAD_BLOCK_LOG.0 as u16 } else { 0 },
             bad_block_log_offset: bad_blocks.unwrap_or(0),
-            resync_offset: if self.is_clean() { u64::MAX } else { 0 },
+            resync_offset: if self.is_clean() { IN_SYNC } else { 0 },
             roles: self.roles(),
         }
     }
@@ -248,8 +248,9 @@ impl Plan<'_> {
     /// The table of roles, as long as whole sectors of superblock make it.
     fn roles(&self) -> Vec<u16> {
         let devices = self.array.members.len() + self.array.spares.len();
-        let length = (256 + 2 * devices).next_multiple_of(512);
-        let mut roles = vec![Role::Spare.number(); ((length - 256) / 2).min(1920)];
+        let length = (FIELDS_BYTES + 2 * devices).next_multiple_of(SECTOR_BYTES as usize);
+        let count = ((length - FIELDS_BYTES) / 2).min(ROLES_MAX as usize);
+        let mut roles = vec![Role::Spare.number(); count];
         for (role, member) in self.array.members.iter().enumerate() {
             if member.is_some() {
                 roles[role] = Role::Active(role as u32).number();

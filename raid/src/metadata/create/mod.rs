@@ -3,8 +3,8 @@
 //!
 //! Unlike mdadm it does not make the last member of a RAID 5 a spare that is rebuilt at once: a
 //! fresh redundant array is one that has to be resynced from the start, or that its maker assumes
-//! to be clean. Nothing else on the devices is touched, so a superblock of another version that an
-//! older array left stays; the fresher one counts.
+//! to be clean. Pure: says what is to be written where; [`crate::assemble::make`] writes it, after it
+//! has blanked whatever superblocks older arrays left.
 
 mod error;
 mod members;

@@ -7,7 +7,7 @@
 //! 0.90: data … | superblock, bitmap (64 KiB)
 //! ```
 
-use crate::metadata::superblock::Version;
+use crate::metadata::superblock::{RESERVED_0_90, Version};
 use crate::units::{Sector, Sectors};
 
 const MIB: u64 = 2048;
@@ -16,14 +16,12 @@ const GIB: u64 = MIB << 10;
 const HEADROOM_MAX: u64 = 128 * MIB;
 /// The bad-block log.
 pub(super) const BAD_BLOCK_LOG: Sectors = Sectors(8);
-/// Superblock and bitmap of version 0.90.
-const RESERVED_0_90: u64 = 128;
 
 /// What is kept for a bitmap: 64 KiB on devices beyond 8 GiB, 128 KiB beyond 200 GiB.
 pub(super) fn bitmap_room(size: Sectors) -> Sectors {
     Sectors(match size.0 {
-        0..128 => 0,
-        _ if size.0 - 128 >= 200 * GIB => 256,
+        size if size < RESERVED_0_90.0 => 0,
+        size if size - RESERVED_0_90.0 >= 200 * GIB => 256,
         _ if size.0 - 8 > 8 * GIB => 128,
         _ => 8,
     })
@@ -55,7 +53,7 @@ pub(super) fn offered(
     data_offset: Sector,
 ) -> Option<Sectors> {
     let end = match version {
-        Version::V0_90 => (device_size.0 / RESERVED_0_90).checked_sub(1)? * RESERVED_0_90,
+        Version::V0_90 => version.location(device_size)?.at.0,
         Version::V1_0 => {
             let rounded = device_size.0 / 8 * 8;
             rounded.checked_sub(16 + BAD_BLOCK_LOG.0 + bitmap_room(device_size).0)?

@@ -1,10 +1,11 @@
 //! What the fields of a superblock mean, whatever its version: roles, places, what is in sync.
 
+use super::search::RESERVED_0_90;
 use super::v1::{self, ROLES_MAX};
-use super::{Details, Features, Superblock, Version};
+use super::{Details, Features, SUPERBLOCK_BYTES, Superblock, Version};
 use crate::metadata::bytes::ByteOrder;
 use crate::metadata::identity::Uuid;
-use crate::units::{Sector, Sectors};
+use crate::units::{SECTOR_BYTES, Sector, Sectors};
 
 /// What a device does in its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,8 +68,12 @@ pub struct Reshape {
     pub new_chunk: Sectors,
 }
 
+/// What is left for a bitmap behind the superblock of version 0.90.
+pub(in crate::metadata) const BITMAP_ROOM_0_90: Sectors =
+    Sectors(RESERVED_0_90.0 - SUPERBLOCK_BYTES as u64 / SECTOR_BYTES);
+
 /// `resync_offset` of an array whose redundancy agrees everywhere.
-pub(super) const IN_SYNC: u64 = u64::MAX;
+pub(in crate::metadata) const IN_SYNC: u64 = u64::MAX;
 
 impl Superblock {
     /// Whether a feature is on. Version 0.90 has none.
@@ -240,7 +245,7 @@ impl Superblock {
     pub fn bitmap_room(&self, device_size: Sectors) -> Option<Sectors> {
         let start = self.bitmap_at()?;
         if self.version == Version::V0_90 {
-            return Some(Sectors(128 - 8));
+            return Some(BITMAP_ROOM_0_90);
         }
         let log = self.bad_block_log().map(|(at, _)| at);
         let ends = [Some(self.at), Some(self.data_offset()), log, Some(Sector(device_size.0))];

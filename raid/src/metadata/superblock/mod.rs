@@ -25,10 +25,13 @@ mod verdicts;
 
 pub use super::bytes::ByteOrder;
 pub use error::SuperblockError;
+pub(in crate::metadata) use facts::{BITMAP_ROOM_0_90, IN_SYNC};
 pub use facts::{Reshape, Role};
 pub use features::Features;
+pub(in crate::metadata) use search::RESERVED_0_90;
 pub use search::{Location, Search, find, locations};
 pub use v0::{DESCRIPTORS_MAX, Descriptor, Version0};
+pub(in crate::metadata) use v1::FIELDS_BYTES;
 pub use v1::{ROLES_MAX, Version1};
 
 use super::geometry::{Geometry, Level};

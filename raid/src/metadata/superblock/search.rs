@@ -17,7 +17,7 @@ pub struct Location {
 /// Below this md puts no superblock on a device.
 const DEVICE_SIZE_MIN: Sectors = Sectors(24);
 /// Version 0.90 keeps this much free at the end, and starts at a multiple of it.
-const RESERVED_0_90: Sectors = Sectors(128);
+pub(in crate::metadata) const RESERVED_0_90: Sectors = Sectors(128);
 
 impl Version {
     /// Where a superblock of this version lies on a device, if the device is large enough.

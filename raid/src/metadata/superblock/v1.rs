@@ -24,7 +24,8 @@ use crate::metadata::bytes::{ByteOrder, Reader, Writer, word_sum};
 use crate::metadata::identity::{Time, Uuid};
 use crate::units::{SECTOR_BYTES, Sectors};
 
-const FIELDS_BYTES: usize = 256;
+/// Where the roles begin.
+pub(in crate::metadata) const FIELDS_BYTES: usize = 256;
 const CHECKSUM_AT: usize = 216;
 /// How many roles the 4 KiB of a superblock hold.
 pub const ROLES_MAX: u32 = ((SUPERBLOCK_BYTES - FIELDS_BYTES) / 2) as u32;
