@@ -10,12 +10,12 @@
 //! back. The cost of the rest of its path is an input of the machine file.
 //!
 //! In the variants `…-tick` the first request in each tick of the clock reads the number, on its own
-//! path, as the block layer did for its statistics. In `…-polled` a reader has the last core to
-//! itself and asks over and over. How often it gets an answer is `inflight-readers`.
+//! path, as the block layer did for its statistics. In `…-polled` a reader has a core to itself, if need
+//! be the last job's, and asks over and over. How often it gets an answer is `inflight-readers`.
 
 use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
 use crate::inflight::{CounterKind, Inflight, TickReader};
-use crate::sweep::{Axis, Changes};
+use crate::sweep::Axis;
 use raid::platform::{Cpu, Label, Platform, Work};
 use raid::units::CpuId;
 use rand::Rng;
@@ -103,10 +103,6 @@ impl Scenario for InflightCounter {
         &[Axis::Cpus, Axis::Possible]
     }
 
-    fn can_change(&self, changes: &Changes) -> Result<(), String> {
-        can_change(changes)
-    }
-
     fn fits(&self, shape: &Shape) -> Result<(), String> {
         fits(shape)
     }
@@ -121,13 +117,6 @@ impl Scenario for InflightCounter {
 }
 
 /// A reader has a core of its own.
-pub(super) fn can_change(changes: &Changes) -> Result<(), String> {
-    match changes.cpus {
-        Some(1) => Err("2 cores, one of them for the reader".to_owned()),
-        _ => Ok(()),
-    }
-}
-
 pub(super) fn fits(shape: &Shape) -> Result<(), String> {
     match shape.cpu_count() {
         1 => Err("2 cores, one of them for the reader".to_owned()),
@@ -194,10 +183,10 @@ fn start(
     let cpus = setup.changes.cpus.unwrap_or(online);
     let possible = setup.changes.possible.unwrap_or(online);
     let polls = system.reader == Reader::Polling;
-    let on_all = if polls { cpus - 1 } else { cpus };
+    let working = if polls { cpus.min(online - 1) } else { cpus };
     let jobs = match setup.size {
-        Size::Full => on_all,
-        Size::Small => on_all.min(JOBS_IN_SMALL),
+        Size::Full => working,
+        Size::Small => working.min(JOBS_IN_SMALL),
     };
     let device = Arc::new(Inflight::new(&platform, system.kind, possible));
     let ticks = (system.reader == Reader::EachTick).then(|| Arc::new(TickReader::new(&platform)));

@@ -5,10 +5,10 @@
 //! One reader asks over and over, with a system call each time, on a core of its own; in the variants
 //! `…-busy` a job on each other core has requests under way, in `…-idle` nobody has.
 
-use super::inflight_counter::{KINDS, Reader, System, can_change, fits, simulate};
+use super::inflight_counter::{KINDS, Reader, System, fits, simulate};
 use super::{Kind, RunReport, Scenario, Setup, Variant};
 use crate::inflight::CounterKind;
-use crate::sweep::{Axis, Changes};
+use crate::sweep::Axis;
 use sim::machine::Shape;
 
 /// The scenario.
@@ -50,10 +50,6 @@ impl Scenario for InflightReaders {
         &[Axis::Cpus, Axis::Possible]
     }
 
-    fn can_change(&self, changes: &Changes) -> Result<(), String> {
-        can_change(changes)
-    }
-
     fn fits(&self, shape: &Shape) -> Result<(), String> {
         fits(shape)
     }
@@ -71,6 +67,7 @@ impl Scenario for InflightReaders {
 mod tests {
     use super::*;
     use crate::catalogue::find_variant;
+    use crate::sweep::Changes;
     use sim::machine::MachineFile;
 
     /// Thousands of sums a second on the quad core, of so many possible cores.

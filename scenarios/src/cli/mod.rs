@@ -127,8 +127,8 @@ pub struct CompareArguments {
     /// What the scenarios' threads published, beside its simulation, in one table.
     #[arg(long, conflicts_with_all = ["scenario", "explain", "sweep", "machine"])]
     pub all: bool,
-    /// Print each variant's curve along cpus, drives, nodes or lock, such as cpus=1..128 (doubling),
-    /// drives=4,8,24 or lock=ticket,queued,numa-aware.
+    /// Print each variant's curve along cpus, drives, nodes, lock or possible, such as cpus=1..128
+    /// (doubling), drives=4,8,24, lock=ticket,queued,numa-aware or possible=4..4096.
     #[arg(long, value_name = "AXIS=POINTS", conflicts_with = "explain")]
     pub sweep: Option<Sweep>,
     /// Print the curve as CSV.
