@@ -22,6 +22,9 @@ pub enum CounterKind {
 }
 
 impl CounterKind {
+    /// All of them, that which costs most first.
+    pub const ALL: [Self; 5] = [Self::Atomic, Self::PerCpu, Self::PerNode, Self::Tags, Self::None];
+
     /// What people type.
     pub fn name(self) -> &'static str {
         match self {

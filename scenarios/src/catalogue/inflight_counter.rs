@@ -15,12 +15,13 @@
 
 use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
 use crate::inflight::{CounterKind, Inflight, TickReader};
+use crate::inflight_load::request;
 use crate::sweep::Axis;
 use raid::platform::{Cpu, Label, Platform, Work};
 use raid::units::CpuId;
 use rand::Rng;
 use sim::machine::Shape;
-use sim::{Options, Outcome, SimCpu, SimPlatform, Simulation};
+use sim::{Options, Outcome, SimPlatform, Simulation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,8 +59,6 @@ const WARM_UP_NS: u64 = 200_000;
 const MEASURED_NS: u64 = 2_000_000;
 const MEASURED_NS_IN_SMALL: u64 = 10_000;
 const JOBS_IN_SMALL: u32 = 3;
-/// Linux's clock at HZ=1000, the most that it has.
-const TICK_NS: u64 = 1_000_000;
 
 fn variants() -> impl Iterator<Item = (String, String, System)> {
     let readers = [
@@ -199,7 +198,7 @@ fn start(
             cpu.sleep_ns(begin_ns).await;
             let mut counted = 0;
             while cpu.now_ns() < shared.measured.end {
-                request(&cpu, &shared).await;
+                request(&cpu, &shared.device, shared.ticks.as_deref()).await;
                 counted += u64::from(shared.measured.contains(&cpu.now_ns()));
             }
             shared.requests.fetch_add(counted, Ordering::Relaxed);
@@ -219,26 +218,6 @@ fn start(
         });
     }
     shared
-}
-
-/// One request, from the application's decision until it has taken note of the end.
-async fn request(cpu: &SimCpu, shared: &Shared) {
-    let device = &shared.device;
-    cpu.spend(Work::ApplicationSubmit).await;
-    pass_tick(cpu, shared).await;
-    let started = device.start(cpu, false).await.expect("a job has one request under way");
-    cpu.spend(Work::DriverSubmit).await;
-    cpu.spend(Work::DriverCompletion).await;
-    pass_tick(cpu, shared).await;
-    device.end(cpu, started).await;
-    tracing::debug!("request completed");
-    cpu.spend(Work::ApplicationReap).await;
-}
-
-async fn pass_tick(cpu: &SimCpu, shared: &Shared) {
-    if let Some(ticks) = &shared.ticks {
-        ticks.pass(cpu, &shared.device, 1 + cpu.now_ns() / TICK_NS).await;
-    }
 }
 
 #[cfg(test)]
