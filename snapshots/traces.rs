@@ -89,6 +89,11 @@ fn requests_under_way_counted_in_every_way() {
     for variant in ["atomic", "per-cpu", "per-node", "tags", "none"] {
         check_trace("inflight-counter", variant);
     }
+    for variant in ["atomic", "per-cpu", "per-node", "tags"] {
+        check_trace("inflight-counter", &format!("{variant}-tick"));
+        check_trace("inflight-counter", &format!("{variant}-polled"));
+        check_trace("inflight-readers", &format!("{variant}-idle"));
+    }
 }
 
 #[test]

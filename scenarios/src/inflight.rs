@@ -21,13 +21,36 @@ pub enum CounterKind {
     Tags,
 }
 
+impl CounterKind {
+    /// All of them, that which costs most first.
+    pub const ALL: [Self; 5] = [Self::Atomic, Self::PerCpu, Self::PerNode, Self::Tags, Self::None];
+
+    /// What people type.
+    pub fn name(self) -> &'static str {
+        match self {
+            CounterKind::None => "none",
+            CounterKind::Atomic => "atomic",
+            CounterKind::PerCpu => "per-cpu",
+            CounterKind::PerNode => "per-node",
+            CounterKind::Tags => "tags",
+        }
+    }
+}
+
 /// Counts what is under way on one device with a queue for each core.
 pub struct Inflight<P: Platform> {
     kind: CounterKind,
     /// For each core its queue's tags, a bit each. Every kind of device has them.
     tags: Vec<P::Word>,
-    /// One pair, one for each core or one for each node: reads, writes.
+    /// One pair, one for each core that there may ever be or one for each node: reads, writes.
     pairs: Vec<[P::Word; 2]>,
+}
+
+/// Has the number read once in each tick of the clock, by whichever request comes first in it, as
+/// the block layer's `part_round_stats` did in 2017.
+pub struct TickReader<P: Platform> {
+    /// The last tick in which it was read.
+    stamp: P::Word,
 }
 
 /// A request that has started.
@@ -44,14 +67,22 @@ const MINUS_ONE: u64 = u64::MAX;
 const PAIR_BYTES: u32 = 16;
 
 impl<P: Platform> Inflight<P> {
-    /// A device without requests.
-    pub fn new(platform: &P, kind: CounterKind) -> Self {
+    /// A device without requests. A pair for each core is kept for `possible_cpus`, those that the
+    /// machine has and those that may be plugged in: who asks for the sum walks them all.
+    ///
+    /// # Panics
+    /// If the machine has more cores than are possible.
+    pub fn new(platform: &P, kind: CounterKind, possible_cpus: u32) -> Self {
         let topology = platform.topology();
         let cpus = topology.cpu_count();
+        assert!(
+            cpus <= possible_cpus,
+            "the machine has {cpus} cores, {possible_cpus} are possible"
+        );
         let pairs = match kind {
             CounterKind::None | CounterKind::Tags => 0,
             CounterKind::Atomic => 1,
-            CounterKind::PerCpu => cpus,
+            CounterKind::PerCpu => possible_cpus,
             CounterKind::PerNode => topology.node_count(),
         };
         let pair = |index| {
@@ -124,6 +155,23 @@ impl<P: Platform> Inflight<P> {
     }
 }
 
+impl<P: Platform> TickReader<P> {
+    /// One that has not read yet.
+    pub fn new(platform: &P) -> Self {
+        Self { stamp: platform.word(Label::new("stamp"), Place::Alone, 0) }
+    }
+
+    /// Reads the number if nobody has in tick number `tick`. Ticks are counted from 1.
+    pub async fn pass(&self, cpu: &P::Cpu, device: &Inflight<P>, tick: u64) {
+        let stamp = self.stamp.load(cpu, Ordering::Relaxed).await;
+        if stamp < tick
+            && self.stamp.compare_exchange(cpu, stamp, tick, Ordering::Relaxed).await.is_ok()
+        {
+            device.sum(cpu).await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +189,8 @@ mod tests {
         let machine = MachineFile::preset("kunpeng920").expect("a preset").nominal();
         let mut world = Simulation::new(&machine, Options::default());
         let platform = world.platform();
-        let device = Arc::new(Inflight::new(&platform, kind));
+        let possible = 2 * platform.topology().cpu_count();
+        let device = Arc::new(Inflight::new(&platform, kind, possible));
         platform.spawn_on(CpuId(0), Label::new("test"), |cpu| run(cpu, device));
         assert_eq!(world.run(), Outcome::Done);
     }
@@ -180,6 +229,19 @@ mod tests {
                 assert_eq!(device.sum(&cpu).await, 0, "{kind:?}");
             });
         }
+    }
+
+    #[test]
+    fn one_request_in_each_tick_reads() {
+        on_a_machine(CounterKind::Atomic, async |cpu, device| {
+            let reader = TickReader::new(cpu.platform());
+            for (tick, reads) in [(1, true), (1, false), (2, true), (1, false)] {
+                let before = reader.stamp.load(&cpu, Ordering::Relaxed).await;
+                reader.pass(&cpu, &device, tick).await;
+                let after = reader.stamp.load(&cpu, Ordering::Relaxed).await;
+                assert_eq!(after != before, reads, "tick {tick} after {before}");
+            }
+        });
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod dax_file;
 pub mod drives;
 pub mod figures;
 pub mod inflight;
+pub mod inflight_load;
 pub mod job;
 pub mod placement;
 pub mod quantity;

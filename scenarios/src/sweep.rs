@@ -16,6 +16,8 @@ pub enum Axis {
     Nodes,
     /// The algorithm of the spin locks.
     Lock,
+    /// How many cores the machine may ever have, those that it has among them.
+    Possible,
 }
 
 /// What a run does otherwise than its story; nothing if all are `None`.
@@ -29,6 +31,8 @@ pub struct Changes {
     pub nodes: Option<u32>,
     /// Every spin lock that the story is about.
     pub lock: Option<SpinKind>,
+    /// So many cores are possible.
+    pub possible: Option<u32>,
 }
 
 /// An axis and the points on it, as typed: `cpus=1..128`, `drives=4,8,24`, `lock=ticket,queued`.
@@ -50,7 +54,7 @@ enum Points {
 /// One point of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Cores, drives or nodes.
+    /// Cores, drives, nodes or possible cores.
     Count(u32),
     /// A spin lock.
     Lock(SpinKind),
@@ -61,7 +65,8 @@ pub enum Point {
 pub enum SweepError {
     /// No axis of that name.
     #[error(
-        "'{0}' is no axis; a sweep is cpus=1..128, drives=2..24, nodes=1..8 or lock=ticket,queued"
+        "'{0}' is no axis; a sweep is cpus=1..128, drives=2..24, nodes=1..8, lock=ticket,queued or \
+         possible=4..4096"
     )]
     Axis(String),
     /// A point that is none.
@@ -76,8 +81,13 @@ pub enum SweepError {
     },
 }
 
-const AXES: [(&str, Axis); 4] =
-    [("cpus", Axis::Cpus), ("drives", Axis::Drives), ("nodes", Axis::Nodes), ("lock", Axis::Lock)];
+const AXES: [(&str, Axis); 5] = [
+    ("cpus", Axis::Cpus),
+    ("drives", Axis::Drives),
+    ("nodes", Axis::Nodes),
+    ("lock", Axis::Lock),
+    ("possible", Axis::Possible),
+];
 
 const LOCKS: [(&str, SpinKind); 4] = [
     ("test-and-set", SpinKind::TestAndSet),
@@ -155,7 +165,8 @@ fn lock(text: &str) -> Result<SpinKind, SweepError> {
 }
 
 impl Sweep {
-    /// The points on a machine of this shape. A range ends where the machine ends.
+    /// The points on a machine of this shape. A range ends where the machine ends; one of possible
+    /// cores begins with those that it has.
     ///
     /// # Errors
     /// What the machine lacks, if a point that was asked for by itself is beyond it.
@@ -163,19 +174,24 @@ impl Sweep {
         let most = match self.axis {
             Axis::Cpus => shape.cpu_count(),
             Axis::Nodes => shape.socket_of_node.len() as u32,
-            Axis::Drives | Axis::Lock => COUNT_MAX,
+            Axis::Drives | Axis::Lock | Axis::Possible => COUNT_MAX,
         };
-        let lacks = |count: u32| format!("it has {most} {}, not {count}", self.axis);
+        let least = if self.axis == Axis::Possible { shape.cpu_count() } else { 1 };
+        let lacks = |count: u32| match count < least {
+            true => format!("it has {least} cores already, so {count} possible ones are too few"),
+            false => format!("it has {most} {}, not {count}", self.axis),
+        };
         match &self.points {
             Points::Locks(kinds) => Ok(kinds.iter().map(|kind| Point::Lock(*kind)).collect()),
-            Points::Counts(counts) => match counts.iter().find(|count| **count > most) {
+            Points::Counts(counts) => match counts.iter().find(|it| !(least..=most).contains(it)) {
                 Some(count) => Err(lacks(*count)),
                 None => Ok(counts.iter().map(|count| Point::Count(*count)).collect()),
             },
             Points::Doubling(first, _) if *first > most => Err(lacks(*first)),
+            Points::Doubling(_, last) if *last < least => Err(lacks(*last)),
             Points::Doubling(first, last) => {
-                let last = *last.min(&most);
-                let below = std::iter::successors(Some(*first), |count| Some(count * 2));
+                let (first, last) = (*first.max(&least), *last.min(&most));
+                let below = std::iter::successors(Some(first), |count| Some(count * 2));
                 let below = below.take_while(|count| *count < last);
                 Ok(below.chain([last]).map(Point::Count).collect())
             }
@@ -191,6 +207,7 @@ impl Changes {
             (Axis::Cpus, Point::Count(count)) => Self { cpus: Some(count), ..none },
             (Axis::Drives, Point::Count(count)) => Self { drives: Some(count), ..none },
             (Axis::Nodes, Point::Count(count)) => Self { nodes: Some(count), ..none },
+            (Axis::Possible, Point::Count(count)) => Self { possible: Some(count), ..none },
             (_, Point::Lock(kind)) => Self { lock: Some(kind), ..none },
             (Axis::Lock, Point::Count(_)) => unreachable!("the points of a lock axis are locks"),
         }
@@ -214,6 +231,7 @@ mod tests {
         assert_eq!(points("drives=3..24").expect("a range"), ["3", "6", "12", "24"]);
         assert_eq!(points("nodes=1..8").expect("a range"), ["1", "2", "4"]);
         assert_eq!(points("cpus=5..5").expect("a range"), ["5"]);
+        assert_eq!(points("possible=4..512").expect("a range"), ["128", "256", "512"]);
     }
 
     #[test]
@@ -227,6 +245,9 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_can() {
         let refused = |text| points(text).expect_err("refused");
         assert_eq!(refused("nodes=8"), "it has 4 nodes, not 8");
+        let too_few = "it has 128 cores already, so 64 possible ones are too few";
+        assert_eq!(refused("possible=64"), too_few);
+        assert_eq!(refused("possible=4..64"), too_few);
         assert!(refused("cpu=1").contains("cpus=1..128"));
         assert!(refused("cpus").contains("is no axis"));
         assert!(refused("lock=qspin").contains("test-and-set, ticket, queued, numa-aware"));

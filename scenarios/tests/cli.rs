@@ -103,6 +103,8 @@ fn an_array_that_cannot_be_is_refused_and_leaves_no_file() {
     check_refused(directory.path(), "bench --level 6 null null null", &["RAID 6", "4"]);
     check_refused(directory.path(), "bench --level 5 --layout n2 null null null", &["'n2'", "ls"]);
     check_refused(directory.path(), "bench null", &["member"]);
+    let hasty = "bench --counters --runtime 1ms";
+    check_refused(directory.path(), hasty, &["--runtime", "at least 1 ms"]);
 }
 
 #[test]
@@ -237,6 +239,12 @@ fn every_verb_speaks_json() {
     assert_eq!(run["variants"][0]["held"], true);
     let bench = json_of(&["bench", "null", "null", "--number-ios", "1000", "--json"]);
     assert_eq!(bench["reads"], 1000);
+    let counters = json_of(&["bench", "--counters", "--runtime", "200ms", "--json"]);
+    let rates = counters["rows"][0]["rates"].as_array().expect("a list");
+    let names: Vec<_> = rates.iter().map(|rate| rate["counter"].as_str()).collect();
+    let ways = ["atomic", "per-cpu", "per-node", "tags", "none"];
+    assert_eq!(names, ways.map(Some));
+    assert!(rates.iter().all(|rate| rate["million_requests_per_s"].as_f64() > Some(0.0)));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 pub mod array_promises;
 pub mod dax_rwsem;
 pub mod inflight_counter;
+pub mod inflight_readers;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
@@ -187,11 +188,12 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 8] {
+pub fn all() -> [&'static dyn Scenario; 9] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
         &inflight_counter::InflightCounter,
+        &inflight_readers::InflightReaders,
         &dax_rwsem::DaxRwSem,
         &write_dispatch::Raid1WriteDispatch,
         &write_dispatch::Raid10WriteDispatch,

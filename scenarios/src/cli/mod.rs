@@ -127,8 +127,8 @@ pub struct CompareArguments {
     /// What the scenarios' threads published, beside its simulation, in one table.
     #[arg(long, conflicts_with_all = ["scenario", "explain", "sweep", "machine"])]
     pub all: bool,
-    /// Print each variant's curve along cpus, drives, nodes or lock, such as cpus=1..128 (doubling),
-    /// drives=4,8,24 or lock=ticket,queued,numa-aware.
+    /// Print each variant's curve along cpus, drives, nodes, lock or possible, such as cpus=1..128
+    /// (doubling), drives=4,8,24, lock=ticket,queued,numa-aware or possible=4..4096.
     #[arg(long, value_name = "AXIS=POINTS", conflicts_with = "explain")]
     pub sweep: Option<Sweep>,
     /// Print the curve as CSV.
@@ -187,8 +187,15 @@ pub struct HuntArguments {
 #[derive(Args, Debug)]
 pub struct BenchArguments {
     /// Files and block devices; `null` or `null:SIZE` (stores nothing), `memory:SIZE`.
-    #[arg(required = true, value_name = "PATH|null[:SIZE]|memory:SIZE")]
+    #[arg(required_unless_present = "counters", value_name = "PATH|null[:SIZE]|memory:SIZE")]
     pub devices: Vec<String>,
+    /// Measure instead how fast requests under way are counted, in each way of the scenario
+    /// inflight-counter, on one core up to all; --runtime is for all measurements together.
+    #[arg(long, conflicts_with_all = [
+        "devices", "level", "layout", "chunk", "near_copies", "rw", "bs", "iodepth", "numjobs",
+        "rwmixread", "randseed", "number_ios", "size", "create_size", "destroy_data", "verify", "raw",
+    ])]
+    pub counters: bool,
     /// RAID level: linear, 0, 1, 4, 5, 6 or 10.
     #[arg(long, default_value = "10")]
     pub level: String,

@@ -38,16 +38,16 @@ pub fn gains(scenario: &dyn Scenario, runs: &[VariantRuns]) -> Vec<GainReport> {
 
 /// The gains as a table.
 pub fn render(gains: &[GainReport]) -> String {
-    let headings = ["gain of", "over", "times", "8 of 10 samples", ""];
-    let mut table = Table::new(headings).with_left_columns(2);
+    let headings = ["gain of", "over", "", "times", "8 of 10 samples"];
+    let mut table = Table::new(headings).with_left_columns(3);
     for GainReport { about, variant, against, ratio } in gains {
         let Spread { median, low, high } = ratio;
         table.row([
             variant.clone(),
             against.clone(),
+            (*about).to_owned(),
             format!("{median:.2}"),
             format!("{low:.2} to {high:.2}"),
-            (*about).to_owned(),
         ]);
     }
     table.render()

@@ -1,5 +1,6 @@
 //! `raidbed bench`: a workload on real drives, through the array or on one drive without RAID.
 
+use super::counters::counters;
 use super::create::level;
 use super::{Finished, Verdict, finish};
 use crate::cli::BenchArguments;
@@ -59,6 +60,9 @@ const BUFFER_BYTES_MAX: u64 = 8 << 30;
 const VERIFIED_BLOCKS_MAX: u64 = 64 << 20;
 
 pub(super) fn bench(arguments: &BenchArguments, json: bool) -> Result<Finished> {
+    if arguments.counters {
+        return counters(arguments, json);
+    }
     let names = check(arguments)?;
     let permitted = Use {
         writes: arguments.rw.writes(),
@@ -301,7 +305,7 @@ fn contention_of(platform: &RealPlatform) -> ContentionReport {
     ContentionReport { locks, lines: Vec::new() }
 }
 
-fn counted(count: u32, what: &str) -> String {
+pub(super) fn counted(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod copy_in;
 mod copy_out;
+mod counters;
 mod create;
 mod examine;
 mod figures;
