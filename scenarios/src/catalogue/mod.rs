@@ -171,13 +171,14 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 7] {
+pub fn all() -> [&'static dyn Scenario; 8] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
         &inflight_counter::InflightCounter,
         &write_dispatch::Raid1WriteDispatch,
         &write_dispatch::Raid10WriteDispatch,
+        &write_dispatch::promises::WriteDispatchPromises,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]

@@ -22,6 +22,7 @@
 //! The workload, 4 KiB random writes, is the thread's; jobs and depth it does not tell. No number here is
 //! set from its figures.
 
+pub mod promises;
 mod rig;
 
 use super::{Kind, Note, RunReport, Scenario, Setup, Size, Variant};
