@@ -120,7 +120,8 @@ impl World {
         state.release_core(&self.machine, cpu)
     }
 
-    /// Starts a task on the running task's core, of its group, that sleeps at once.
+    /// Starts a task on the running task's core, of its group, and lets it come to where it waits for
+    /// a drive.
     ///
     /// # Panics
     /// If it does something else first.
@@ -134,15 +135,23 @@ impl World {
         let (mut future, waker) = {
             let state = &mut *self.state.borrow_mut();
             state.current = Some(id);
+            state.tasks[id].is_starting = true;
             state.tasks[id].begin_poll()
         };
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         let state = &mut *self.state.borrow_mut();
         state.current = Some(outer);
         let task = &mut state.tasks[id];
-        assert!(poll.is_pending() && task.step == Step::None, "task {label} sleeps first");
+        assert!(poll.is_pending() && task.step == Step::None, "task {label} waits for a drive first");
         task.end_poll(future, waker);
-        task.state = TaskState::Blocked;
+        task.is_starting = false;
+        if task.wake_pending {
+            task.state = TaskState::Runnable;
+            let cpu = task.cpu;
+            state.cores.enqueue(cpu, id);
+        } else {
+            task.state = TaskState::Blocked;
+        }
     }
 
     #[cold]

@@ -188,7 +188,7 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 9] {
+pub fn all() -> [&'static dyn Scenario; 10] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
@@ -197,6 +197,7 @@ pub fn all() -> [&'static dyn Scenario; 9] {
         &dax_rwsem::DaxRwSem,
         &write_dispatch::Raid1WriteDispatch,
         &write_dispatch::Raid10WriteDispatch,
+        &write_dispatch::promises::WriteDispatchPromises,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]

@@ -269,17 +269,21 @@ impl Future for SimCompletion {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoDone> {
         let index = self.request.expect("a completion is taken once");
-        let mut state = self.platform.world().state.borrow_mut();
+        let mut borrowed = self.platform.world().state.borrow_mut();
+        let state = &mut *borrowed;
         let current = state.current.expect("a completion is waited for by a task");
         let request = &mut state.drives.requests[index as usize];
-        if !request.completed {
+        if !request.completed || state.tasks[current].is_starting {
             request.waiting = Some(current);
-            state.tasks[current].waits_for = Some(WAITS_FOR_DRIVE);
+            let already = request.completed;
+            let task = &mut state.tasks[current];
+            task.wake_pending = already;
+            task.waits_for = Some(WAITS_FOR_DRIVE);
             return Poll::Pending;
         }
         let done = request.done.take().expect("a completed request has an outcome");
         state.drives.free.push(index);
-        drop(state);
+        drop(borrowed);
         self.request = None;
         Poll::Ready(done)
     }

@@ -62,6 +62,9 @@ pub(crate) struct Task {
     pub(crate) wake_pending: bool,
     /// It gave the core up of its own will and stands in the run queue.
     pub(crate) yielded: bool,
+    /// Another task starts it and lets it come to where it waits for a drive, even for one that is
+    /// done: it cannot go on from there while the other has the core.
+    pub(crate) is_starting: bool,
     /// Stretches in which it may not sleep.
     pub(crate) atomic_depth: u32,
     /// What it waits for when it is blocked, if it said so.
@@ -127,6 +130,7 @@ impl Tasks {
             accessed: None,
             wake_pending: false,
             yielded: false,
+            is_starting: false,
             atomic_depth: 0,
             waits_for: None,
             locks: Vec::new(),

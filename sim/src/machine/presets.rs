@@ -1,7 +1,7 @@
 //! The machine files that come with the program.
 
 /// Name and text of each, as files show them.
-pub(super) const PRESETS: [(&str, &str); 9] = [
+pub(super) const PRESETS: [(&str, &str); 10] = [
     ("kunpeng920", include_str!("../../machines/kunpeng920.toml")),
     ("xeon-2s", include_str!("../../machines/xeon-2s.toml")),
     ("sandy-bridge-2s", include_str!("../../machines/sandy-bridge-2s.toml")),
@@ -11,4 +11,5 @@ pub(super) const PRESETS: [(&str, &str); 9] = [
     ("power8-80q", include_str!("../../machines/power8-80q.toml")),
     ("arm64-2x96", include_str!("../../machines/arm64-2x96.toml")),
     ("nehalem-4", include_str!("../../machines/nehalem-4.toml")),
+    ("altix-1024", include_str!("../../machines/altix-1024.toml")),
 ];

@@ -28,7 +28,7 @@ fn check(old: &str, new: &str, expected: &str) {
 #[test]
 fn every_preset_is_correct_and_named_as_it_is_asked_for() {
     let presets = MachineFile::presets();
-    assert_eq!(presets.len(), 7);
+    assert_eq!(presets.len(), 10);
     for (name, description) in presets {
         let file = MachineFile::preset(name).expect("correct");
         assert_eq!(file.name(), name);

@@ -3,9 +3,9 @@
 //! is carried here: the desk's line moves to the other core and back, and if this core has not yet been
 //! told of earlier ones it is woken.
 
-use super::SECTION_INSTRUCTIONS;
+use super::{LOCAL_LOCK, SECTION_INSTRUCTIONS};
 use crate::error::ArrayError;
-use crate::lock::{SpinKind, SpinLock};
+use crate::lock::SpinLock;
 use crate::platform::{Cpu, Label, Parker, Place, Platform, Work};
 use crate::units::CpuId;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub(crate) struct Desk<P: Platform> {
 }
 
 impl<P: Platform> Desk<P> {
-    pub(super) fn new(platform: &P, cpu: CpuId, kind: SpinKind) -> Self {
+    pub(super) fn new(platform: &P, cpu: CpuId) -> Self {
         let label = Label::indexed("write_ends", cpu.0);
         let state = State {
             next_ticket: 0,
@@ -90,7 +90,7 @@ impl<P: Platform> Desk<P> {
             counts: DispatchCounts::default(),
         };
         Self {
-            state: SpinLock::new(platform, label, kind, Place::Alone, state),
+            state: SpinLock::new(platform, label, LOCAL_LOCK, Place::Alone, state),
             bell: platform.parker(label),
         }
     }

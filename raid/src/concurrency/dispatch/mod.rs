@@ -24,6 +24,7 @@ pub(crate) use raid_thread::{PendingList, RaidThread};
 use crate::buffer::SharedBuffer;
 use crate::device::Durability;
 use crate::error::ArrayError;
+use crate::lock::SpinKind;
 use crate::plan::Locations;
 use crate::platform::{Cpu, Label, Ordering, Parker, Place, Platform, Word};
 use crate::request::Extent;
@@ -34,6 +35,10 @@ use smallvec::SmallVec;
 /// Instructions of a section in which a write is put on a list or taken off, counted from the shape of
 /// the driver's code: the list's ends and the count (8), the interrupt flag (8), preemption (4).
 const SECTION_INSTRUCTIONS: u32 = 20;
+
+/// What guards the memory of one core: hardly anybody waits, and a lock that keeps a place for each
+/// core that may would, on every core, take as much memory as there are cores, squared.
+const LOCAL_LOCK: SpinKind = SpinKind::Ticket;
 
 /// A write that is planned and has not been handed to any member.
 pub(crate) struct QueuedWrite<P: Platform> {
@@ -79,11 +84,11 @@ impl<P: Platform> WriteDispatch<P> {
         Self {
             form: tuning.dispatch,
             serving: platform.word(Label::new("dispatch_serving"), Place::Alone, 0),
-            desks: (0..cpus).map(|cpu| Desk::new(platform, CpuId(cpu), kind)).collect(),
+            desks: (0..cpus).map(|cpu| Desk::new(platform, CpuId(cpu))).collect(),
             thread: RaidThread::new(platform, affinity),
             pending: PendingList::new(platform, kind),
             lists: PerCpuLists::new(platform, kind, lists, offline),
-            plugs: (0..plugs).map(|cpu| Plug::new(platform, CpuId(cpu), kind)).collect(),
+            plugs: (0..plugs).map(|cpu| Plug::new(platform, CpuId(cpu))).collect(),
         }
     }
 

@@ -4,8 +4,8 @@
 //! sleep meanwhile, as at a raised barrier, the plug is emptied into the list of the array's thread: so
 //! the scheduler does when it takes the core from a thread with a plug.
 
-use super::{QueuedWrite, SECTION_INSTRUCTIONS};
-use crate::lock::{SpinKind, SpinLock};
+use super::{LOCAL_LOCK, QueuedWrite, SECTION_INSTRUCTIONS};
+use crate::lock::SpinLock;
 use crate::platform::{Cpu, Label, Place, Platform, Work};
 use crate::units::CpuId;
 
@@ -15,9 +15,9 @@ pub(crate) struct Plug<P: Platform> {
 }
 
 impl<P: Platform> Plug<P> {
-    pub(super) fn new(platform: &P, cpu: CpuId, kind: SpinKind) -> Self {
+    pub(super) fn new(platform: &P, cpu: CpuId) -> Self {
         let label = Label::indexed("plug", cpu.0);
-        Self { writes: SpinLock::new(platform, label, kind, Place::Alone, Vec::new()) }
+        Self { writes: SpinLock::new(platform, label, LOCAL_LOCK, Place::Alone, Vec::new()) }
     }
 
     /// Adds a write; whether it is the first.

@@ -22,6 +22,7 @@
 //! The workload, 4 KiB random writes, is the thread's; jobs and depth it does not tell. No number here is
 //! set from its figures.
 
+pub mod promises;
 mod rig;
 
 use super::{Kind, Note, RunReport, Scenario, Setup, Size, Variant};
@@ -395,7 +396,7 @@ fn notes(counts: &DispatchCounts) -> Vec<Note> {
     let ends_here = counts.writes - counts.ends_elsewhere;
     let lists = (counts.list_bytes > 0).then_some(counts.list_bytes as f64);
     [
-        note("bitmap flushes a write", share(counts.bitmap_flushes, counts.writes)),
+        note("bitmap flushes in 1,000 writes", share(counts.bitmap_flushes * 1000, counts.writes)),
         note(
             "share of unplugs from the scheduler",
             share(counts.unplugs_from_scheduler, counts.unplugs),
