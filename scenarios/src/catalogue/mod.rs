@@ -8,6 +8,7 @@ pub mod inflight_counter;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
+pub mod raid5_stripe_lock;
 
 use crate::statistics::IoSummary;
 use crate::sweep::{Axis, Changes};
@@ -112,6 +113,8 @@ pub struct RunReport {
     pub contention: ContentionTable,
     /// How long the run was, on the simulated clock.
     pub virtual_ns: u64,
+    /// MiB of requests while the contention was counted, if the scenario tells of locks by the MiB.
+    pub counted_mib: Option<f64>,
     /// Events that the simulator carried out.
     pub events: u64,
     /// One number that differs if anything happened otherwise.
@@ -148,6 +151,7 @@ impl RunReport {
             measured: None,
             io: None,
             contention: world.contention(),
+            counted_mib: None,
             virtual_ns: world.now_ns(),
             events: world.events(),
             trace_hash: world.trace_hash(),
@@ -157,11 +161,12 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 5] {
+pub fn all() -> [&'static dyn Scenario; 6] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
         &inflight_counter::InflightCounter,
+        &raid5_stripe_lock::Raid5StripeLock,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]
