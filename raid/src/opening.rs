@@ -14,7 +14,7 @@ use crate::platform::Platform;
 use crate::records::{Records, RecordsSeed};
 use crate::stripe::ParityArray;
 use crate::units::{MemberIndex, SECTOR_BYTES, Sectors};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What an array is opened for.
 pub(crate) enum Use<P: Platform> {
@@ -54,15 +54,15 @@ pub(crate) fn open<P: Platform>(
             Box::new(move |live: &dyn Fn(MemberIndex) -> bool| planner.survives_on(live));
         common.records = Some(Records::new(platform, kind, *seed, survives));
     }
-    let body = match planner {
+    let body = |whole: &Weak<Array<P>>| match planner {
         Planner::Copies(level) => {
             Body::Copies(CopyArray::new(platform, common, level, barrier, options.tuning))
         }
         Planner::Parity(level) => {
-            Body::Parity(ParityArray::new(platform, common, level, options.tuning))
+            Body::Parity(ParityArray::new(platform, common, level, options.tuning, whole.clone()))
         }
     };
-    Ok(Arc::new(Array { body }))
+    Ok(Arc::new_cyclic(|whole| Array { body: body(whole) }))
 }
 
 /// Opens an array with the barrier that its tuning names.

@@ -23,6 +23,11 @@ pub struct Tuning {
     pub stripe_heads_max: u32,
     /// How writes get to the members of an array of copies that keeps a write-intent bitmap.
     pub dispatch: Dispatch,
+    /// How a write to an array with parity gets hold of its stripe heads.
+    pub stripe_lookup: StripeLookup,
+    /// Threads on each node that carry out what writes have added to [`StripeLookup::Heads`], beside
+    /// the one that every array has: md's `group_thread_cnt`.
+    pub stripe_threads_per_node: u32,
 }
 
 /// Stripe heads if nothing else is asked for: 4 MiB of each member. md has 256, which large requests
@@ -109,6 +114,43 @@ pub enum OfflineLists {
     Forgotten,
 }
 
+/// How a write to an array with parity gets hold of its stripe heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StripeLookup {
+    /// It claims all rows that it needs of a stripe at once, and carries itself out.
+    Claims,
+    /// As md's raid5: it looks each head up by its row under a hashed lock and leaves its pages there;
+    /// threads carry the heads out. Where logical blocks are larger than a head this is as
+    /// [`Claims`](Self::Claims).
+    Heads(HeadLookup),
+}
+
+/// How often a write looks heads up. The two changes are those of md in Linux 6.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadLookup {
+    /// Once for each page of 4 KiB, and again for the previous head, to join its batch.
+    PerPage,
+    /// As `PerPage`, but whoever has filled a head keeps a reference to it for the next to join.
+    BatchReference,
+    /// Once for each head, whose pages of all data disks are added together; and again for the
+    /// previous head.
+    Pivot,
+    /// Once for each head.
+    Both,
+}
+
+impl HeadLookup {
+    /// Whether all pages of a head are added together.
+    pub fn pivots(self) -> bool {
+        matches!(self, Self::Pivot | Self::Both)
+    }
+
+    /// Whether the head that was filled last stays referenced.
+    pub fn keeps_last(self) -> bool {
+        matches!(self, Self::BatchReference | Self::Both)
+    }
+}
+
 impl Default for Tuning {
     fn default() -> Self {
         Self {
@@ -119,6 +161,8 @@ impl Default for Tuning {
             undo: Undo::WakeAtZero,
             stripe_heads_max: STRIPE_HEADS_MAX,
             dispatch: Dispatch::Own,
+            stripe_lookup: StripeLookup::Claims,
+            stripe_threads_per_node: 0,
         }
     }
 }

@@ -78,7 +78,7 @@ impl Simulation {
 
     /// Adds a drive that holds `media`.
     pub fn drive(&mut self, name: &str, model: &DriveModel, media: &Media) -> SimDevice {
-        self.add_drive(name, model, media.size(), Some(media.clone()))
+        self.add_drive(name, Some(model), media.size(), Some(media.clone()))
     }
 
     /// Adds a drive without content: writes are forgotten, reads leave their buffers as they are.
@@ -89,22 +89,27 @@ impl Simulation {
         model: &DriveModel,
         size: Sectors,
     ) -> SimDevice {
-        self.add_drive(name, model, size, None)
+        self.add_drive(name, Some(model), size, None)
+    }
+
+    /// Adds a RAM disk, as Linux's brd: the core that submits a request copies its bytes, and then it
+    /// is done. Without `content` writes are forgotten.
+    pub fn ram_disk(&mut self, name: &str, size: Sectors, content: Option<&Media>) -> SimDevice {
+        self.add_drive(name, None, size, content.cloned())
     }
 
     fn add_drive(
         &mut self,
         name: &str,
-        model: &DriveModel,
+        model: Option<&DriveModel>,
         size: Sectors,
         media: Option<Media>,
     ) -> SimDevice {
         let world = self.platform.world();
         let drives = &mut world.state.borrow_mut().drives;
         let random = self.stream(DRIVE_STREAMS + u64::from(drives.count()));
-        let index = drives.add(model.clone(), random, size, media);
-        let platform = self.platform.clone();
-        SimDevice::new(platform, index, name.to_owned(), size, model.logical_block_bytes)
+        let index = drives.add(model.map(|model| (model.clone(), random)), size, media);
+        SimDevice::new(self.platform.clone(), index, name.to_owned(), size, model)
     }
 
     /// Runs until every task has ended, none can go on, or the next event is later than `until_ns`.

@@ -10,6 +10,9 @@
 //! It goes straight to the members that hold the data. Only what they cannot give is put together in
 //! a batch (`read.rs`).
 //!
+//! With [`StripeLookup::Heads`] a write leaves its pages at stripe heads, as in md, and threads carry
+//! out the batches that come of it (`heads/`).
+//!
 //! # What it promises
 //! As [`crate::Array`], and: a claim on rows is held from before the redundancy of these rows is
 //! read until what was computed from it is on the members, so nobody computes from a stripe that
@@ -29,6 +32,7 @@ mod doubts;
 mod facts;
 mod fetch;
 mod head;
+mod heads;
 mod jobs;
 mod read;
 mod recover;
@@ -36,6 +40,7 @@ mod split;
 mod store;
 mod write;
 
+use crate::array::Array;
 use crate::common::Common;
 use crate::device::IoError;
 use crate::error::ArrayError;
@@ -43,12 +48,15 @@ use crate::levels::ParityLevel;
 use crate::levels::parity::blocks::Rows;
 use crate::levels::parity::segments::LostRows;
 use crate::platform::Platform;
-use crate::tuning::Tuning;
+use crate::tuning::{StripeLookup, Tuning};
 use crate::units::{Sector, Sectors};
 use batch::Batch;
 use cache::{StripeCache, rows_of};
 use doubts::Doubts;
+use head::HEAD_SECTORS;
+use heads::Heads;
 use split::BatchExtent;
+use std::sync::Weak;
 
 /// The batches of a group by stripe: what is claimed at once.
 fn by_stripe(group: Vec<BatchExtent>) -> impl Iterator<Item = Vec<BatchExtent>> {
@@ -71,16 +79,37 @@ pub(crate) struct ParityArray<P: Platform> {
     /// The most heads that a batch, and a group of batches that go forward together, may have: a
     /// part of the cache, so that several requests fit.
     batch_heads_max: u64,
+    /// Where writes leave their pages, if they do not carry themselves out.
+    heads: Option<Heads<P>>,
+    threads_per_node: u32,
+    /// The array itself, for threads.
+    whole: Weak<Array<P>>,
 }
 
 impl<P: Platform> ParityArray<P> {
-    pub(crate) fn new(platform: &P, common: Common<P>, level: ParityLevel, tuning: Tuning) -> Self {
+    pub(crate) fn new(
+        platform: &P,
+        common: Common<P>,
+        level: ParityLevel,
+        tuning: Tuning,
+        whole: Weak<Array<P>>,
+    ) -> Self {
         let heads_max = u64::from(tuning.stripe_heads_max.max(1));
         // A batch has to hold whole logical blocks, which may be larger than a head.
         let block_heads = rows_of(0, u64::from(common.logical_block_bytes) / 512).end;
         let batch_heads_max = (heads_max / 4).max(1).next_multiple_of(block_heads);
         let heads_max = heads_max.max(batch_heads_max);
+        let block_fits = u64::from(common.logical_block_bytes) <= HEAD_SECTORS * 512;
+        let heads = match tuning.stripe_lookup {
+            StripeLookup::Heads(lookup) if block_fits => {
+                Some(Heads::new(platform, tuning, lookup, batch_heads_max))
+            }
+            StripeLookup::Heads(_) | StripeLookup::Claims => None,
+        };
         Self {
+            heads,
+            threads_per_node: tuning.stripe_threads_per_node,
+            whole,
             cache: StripeCache::new(platform, tuning.spin_kind, heads_max),
             doubts: Doubts::new(platform, tuning.spin_kind),
             batch_heads_max,
@@ -159,7 +188,7 @@ impl<P: Platform> ParityArray<P> {
 
     /// Lets others have the rows, and gives their room back.
     async fn release(&self, cpu: &P::Cpu, mut batch: Batch) {
-        if u64::from(self.common.logical_block_bytes) > head::HEAD_SECTORS * 512 {
+        if u64::from(self.common.logical_block_bytes) > HEAD_SECTORS * 512 {
             // A head alone would be a part of a block, which no member reads or writes.
             batch.forget_heads();
         }

@@ -8,7 +8,7 @@ use super::batch::Batch;
 use super::compute::update_parity;
 use super::contents::runs_of;
 use super::fetch::{Fetch, Goal};
-use super::split::{BatchExtent, batches_of};
+use super::split::{BatchExtent, DataPart, batches_of};
 use super::store::WriteInFlight;
 use super::{ParityArray, by_stripe};
 use crate::buffer::SharedBuffer;
@@ -38,24 +38,41 @@ impl<P: Platform> ParityArray<P> {
         assert!(!self.common.read_only, "who asks has been told");
         self.common.suspension.enter(cpu).await;
         cpu.spend(Work::ArrayRequest).await;
-        let mut result = Ok(());
-        let batches = batches_of(self.level.layout(), extent, self.batch_heads_max);
-        for group in self.groups(batches) {
-            result = self.write_group(cpu, group, (extent, &data), durability).await;
-            if result.is_err() {
-                break;
+        let result = match &self.heads {
+            Some(heads) => {
+                Box::pin(self.write_through_heads(cpu, heads, extent, data, durability)).await
             }
-        }
+            None => self.write_by_itself(cpu, extent, data, durability).await,
+        };
         cpu.spend(Work::ArrayCompletion).await;
         self.common.suspension.leave(cpu).await;
         result
     }
 
-    async fn write_group(
+    async fn write_by_itself(
+        &self,
+        cpu: &P::Cpu,
+        extent: Extent,
+        data: SharedBuffer,
+        durability: Durability,
+    ) -> Result<(), ArrayError> {
+        let bytes_of = |part: &DataPart| {
+            let start = (part.at - extent.at).bytes() as usize;
+            data.slice(start..start + part.rows.length().bytes() as usize)
+        };
+        let batches = batches_of(self.level.layout(), extent, self.batch_heads_max);
+        for group in self.groups(batches) {
+            self.write_group(cpu, group, bytes_of, durability).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a group of batches, whose data is what `bytes_of` says of each part.
+    pub(super) async fn write_group(
         &self,
         cpu: &P::Cpu,
         group: Vec<BatchExtent>,
-        (request, data): (Extent, &SharedBuffer),
+        bytes_of: impl Fn(&DataPart) -> SharedBuffer,
         durability: Durability,
     ) -> Result<(), ArrayError> {
         self.reserve(cpu, &group).await;
@@ -63,9 +80,7 @@ impl<P: Platform> ParityArray<P> {
         for of_stripe in by_stripe(group) {
             for mut batch in self.claim(cpu, of_stripe).await {
                 for part in &batch.extent.parts {
-                    let start = (part.at - request.at).bytes() as usize;
-                    let bytes = data.slice(start..start + part.rows.length().bytes() as usize);
-                    batch.new.put(Block::Data(part.data), part.rows, bytes);
+                    batch.new.put(Block::Data(part.data), part.rows, bytes_of(part));
                 }
                 let goal = Goal::Write(batch.parts());
                 let begun = self.begin(cpu, &batch, &goal).await;

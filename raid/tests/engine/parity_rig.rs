@@ -4,6 +4,7 @@ use crate::rig::{Rig, Setup, TestArray};
 use crate::support::{Drive, TestPlatform, World};
 use proptest::prelude::*;
 use raid::levels::{Raid5Layout, Raid6Layout};
+use raid::tuning::{HeadLookup, StripeLookup};
 use raid::units::Sectors;
 use raid::{Array, ArrayOptions, Level, MemberDevice, MemberOptions, ResyncOptions, Tuning};
 use std::sync::Arc;
@@ -17,12 +18,27 @@ pub(crate) struct Geometry {
     pub(crate) member_size: u64,
     /// How large the stripe cache is.
     pub(crate) heads_max: u32,
+    /// How writes get hold of heads.
+    pub(crate) lookup: StripeLookup,
+    /// Threads that carry out what is left at heads, beside the one of the array.
+    pub(crate) threads: u32,
 }
+
+/// Every way in which writes get hold of heads.
+pub(crate) const LOOKUPS: [StripeLookup; 5] = [
+    StripeLookup::Claims,
+    StripeLookup::Heads(HeadLookup::PerPage),
+    StripeLookup::Heads(HeadLookup::BatchReference),
+    StripeLookup::Heads(HeadLookup::Pivot),
+    StripeLookup::Heads(HeadLookup::Both),
+];
 
 impl Geometry {
     /// Five members in chunks of two heads each.
     pub(crate) fn of(level: Level) -> Self {
-        Self { level, members: 5, chunk: 16, member_size: 80, heads_max: 1024 }
+        let lookup = StripeLookup::Claims;
+        let (chunk, member_size, heads_max) = (16, 80, 1024);
+        Self { level, members: 5, chunk, member_size, heads_max, lookup, threads: 0 }
     }
 
     /// How many members it can lose.
@@ -31,7 +47,12 @@ impl Geometry {
     }
 
     fn options(&self) -> ArrayOptions {
-        let tuning = Tuning { stripe_heads_max: self.heads_max, ..Tuning::default() };
+        let tuning = Tuning {
+            stripe_heads_max: self.heads_max,
+            stripe_lookup: self.lookup,
+            stripe_threads_per_node: self.threads,
+            ..Tuning::default()
+        };
         ArrayOptions { level: self.level, chunk: Sectors(self.chunk), tuning }
     }
 
@@ -89,11 +110,12 @@ pub(crate) fn geometries() -> impl Strategy<Value = Geometry> {
     let level = prop::sample::select(levels());
     let chunk = prop::sample::select(vec![8u64, 16, 32]);
     let heads_max = prop::sample::select(vec![1u32, 4, 9, 16, 1024]);
-    (level, 0usize..4, chunk, 1u64..5, heads_max).prop_map(
-        |(level, more, chunk, stripes, heads_max)| {
+    let lookup = prop::sample::select(&LOOKUPS[..]);
+    (level, 0usize..4, chunk, 1u64..5, heads_max, (lookup, 0u32..4)).prop_map(
+        |(level, more, chunk, stripes, heads_max, (lookup, threads))| {
             let members_min = if matches!(level, Level::Raid6 { .. }) { 4 } else { 2 };
             let (members, member_size) = (members_min + more, chunk * stripes + 3);
-            Geometry { level, members, chunk, member_size, heads_max }
+            Geometry { level, members, chunk, member_size, heads_max, lookup, threads }
         },
     )
 }

@@ -10,6 +10,7 @@ pub mod inflight_readers;
 pub mod lock_table;
 pub mod raid10_lost_wakeup;
 pub mod raid10_resync_lock;
+pub mod raid5_stripe_lock;
 pub mod write_dispatch;
 
 use crate::statistics::IoSummary;
@@ -133,6 +134,8 @@ pub struct RunReport {
     pub contention: ContentionTable,
     /// How long the run was, on the simulated clock.
     pub virtual_ns: u64,
+    /// MiB of requests while the contention was counted, if the scenario tells of locks by the MiB.
+    pub counted_mib: Option<f64>,
     /// Events that the simulator carried out.
     pub events: u64,
     /// One number that differs if anything happened otherwise.
@@ -179,6 +182,7 @@ impl RunReport {
             io: None,
             notes: Vec::new(),
             contention: world.contention(),
+            counted_mib: None,
             virtual_ns: world.now_ns(),
             events: world.events(),
             trace_hash: world.trace_hash(),
@@ -188,7 +192,7 @@ impl RunReport {
 }
 
 /// Every scenario, in the order in which `list` names them.
-pub fn all() -> [&'static dyn Scenario; 10] {
+pub fn all() -> [&'static dyn Scenario; 11] {
     [
         &raid10_resync_lock::Raid10ResyncLock { own: None },
         &lock_table::ContendedLockTable,
@@ -198,6 +202,7 @@ pub fn all() -> [&'static dyn Scenario; 10] {
         &write_dispatch::Raid1WriteDispatch,
         &write_dispatch::Raid10WriteDispatch,
         &write_dispatch::promises::WriteDispatchPromises,
+        &raid5_stripe_lock::Raid5StripeLock,
         &raid10_lost_wakeup::Raid10LostWakeup,
         &array_promises::ArrayPromises,
     ]

@@ -7,16 +7,20 @@ use crate::machine::{DriveModel, Machine};
 use crate::platform::{SimCpu, SimPlatform};
 use crate::world::State;
 use raid::device::{Device, Io, IoDone, IoError};
-use raid::platform::Label;
+use raid::platform::{Cpu, Label, Work};
 use raid::units::{Sector, Sectors};
 use rand_chacha::ChaCha8Rng;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+/// As Linux's brd has it.
+const RAM_DISK_BLOCK_BYTES: u32 = 512;
+
 /// One drive of the machine.
 struct Drive {
-    timing: DriveTiming,
+    /// `None` for a RAM disk, which is done with a request when that has been handed over.
+    timing: Option<DriveTiming>,
     media: Option<Media>,
     size: Sectors,
     gone: bool,
@@ -46,12 +50,11 @@ pub(crate) struct Drives {
 impl Drives {
     pub(crate) fn add(
         &mut self,
-        model: DriveModel,
-        random: ChaCha8Rng,
+        timing: Option<(DriveModel, ChaCha8Rng)>,
         size: Sectors,
         media: Option<Media>,
     ) -> u32 {
-        let timing = DriveTiming::new(model, random);
+        let timing = timing.map(|(model, random)| DriveTiming::new(model, random));
         self.drives.push(Drive { timing, media, size, gone: false });
         self.drives.len() as u32 - 1
     }
@@ -103,9 +106,10 @@ impl State {
         let now_ns = self.now_ns;
         let drive = &mut self.drives.drives[drive_index as usize];
         let refusal = refusal(drive, &io);
-        let done_ns = match &refusal {
-            Some(_) => now_ns,
-            None => drive.timing.completion_ns(command(&io), now_ns),
+        let done_ns = match (&refusal, &mut drive.timing) {
+            (None, Some(timing)) => Some(timing.completion_ns(command(&io), now_ns)),
+            (Some(_), Some(_)) => Some(now_ns),
+            (_, None) => None,
         };
         let index = self.drives.insert(Request {
             drive: drive_index,
@@ -119,21 +123,32 @@ impl State {
         if let Some(error) = refusal {
             self.drives.requests[index as usize].finish(Err(error));
         }
-        self.schedule(done_ns - now_ns, Kind::DriveDone, index);
+        match done_ns {
+            Some(done_ns) => self.schedule(done_ns - now_ns, Kind::DriveDone, index),
+            None => {
+                self.perform(index);
+                self.drives.complete(index);
+            }
+        }
         index
     }
 
     /// A drive is done with a request: its effect takes place, and an interrupt goes to the core
     /// that submitted it.
     pub(crate) fn drive_done(&mut self, machine: &Machine, index: u32) {
+        self.perform(index);
+        let cpu = self.drives.requests[index as usize].cpu;
+        self.raise_interrupt(machine, cpu, index);
+    }
+
+    /// The effect of a request takes place, unless it was refused.
+    fn perform(&mut self, index: u32) {
         let request = &mut self.drives.requests[index as usize];
         if request.done.is_none() {
             let drive = &self.drives.drives[request.drive as usize];
             let result = request.perform(drive);
             request.finish(result);
         }
-        let cpu = request.cpu;
-        self.raise_interrupt(machine, cpu, index);
     }
 }
 
@@ -161,6 +176,14 @@ impl Request {
             _ => None,
         };
         self.done = Some(IoDone { result, buffer });
+    }
+}
+
+fn transferred_bytes(io: &Io) -> u64 {
+    match io {
+        Io::Read { into, .. } => into.len() as u64,
+        Io::Write { data, .. } => data.len() as u64,
+        Io::Flush | Io::Discard { .. } => 0,
     }
 }
 
@@ -194,6 +217,8 @@ pub struct SimDevice {
     name: String,
     size: Sectors,
     logical_block_bytes: u32,
+    /// Whether the core that submits a request copies its bytes.
+    is_ram: bool,
 }
 
 impl SimDevice {
@@ -202,9 +227,11 @@ impl SimDevice {
         index: u32,
         name: String,
         size: Sectors,
-        logical_block_bytes: u32,
+        model: Option<&DriveModel>,
     ) -> Self {
-        Self { platform, index, name, size, logical_block_bytes }
+        let logical_block_bytes =
+            model.map_or(RAM_DISK_BLOCK_BYTES, |model| model.logical_block_bytes);
+        Self { platform, index, name, size, logical_block_bytes, is_ram: model.is_none() }
     }
 
     /// Takes the drive away for good: requests under way and all later ones fail.
@@ -250,6 +277,9 @@ impl Device<SimPlatform> for SimDevice {
     async fn submit(&self, cpu: &SimCpu, io: Io) -> SimCompletion {
         let world = self.platform.world();
         cpu.work(world.machine.software.driver_submit_ns).await;
+        if self.is_ram {
+            cpu.spend(Work::Copy(transferred_bytes(&io))).await;
+        }
         let submitting_cpu = cpu.current_cpu();
         let request = world.state.borrow_mut().submit_io(self.index, submitting_cpu, io);
         SimCompletion { platform: self.platform.clone(), request: Some(request) }
@@ -311,7 +341,7 @@ mod tests {
     use crate::{Options, Outcome, Simulation};
     use raid::buffer::Buffer;
     use raid::device::Durability;
-    use raid::platform::{Cpu, Platform};
+    use raid::platform::Platform;
     use raid::units::CpuId;
 
     const SIZE: Sectors = Sectors(64);
@@ -373,6 +403,33 @@ mod tests {
         let discard = |at, length| Io::Discard { at: Sector(at), length: Sectors(length) };
         check(discard(0, 64), |_| {}, Ok(()));
         check(discard(1, 64), |_| {}, beyond(1, 64));
+    }
+
+    /// On cores that copy a byte in a nanosecond, after 200 ns in the driver.
+    #[test]
+    fn a_ram_disk_costs_a_copy_on_the_core_that_submits_and_no_interrupt() {
+        let mut machine = machine();
+        machine.core.copy_bytes_per_us = 1000;
+        machine.software.driver_submit_ns = 200;
+        let mut simulation = Simulation::new(&machine, Options::default());
+        let media = Media::zeroed(SIZE);
+        let drive = simulation.ram_disk("ram0", SIZE, Some(&media));
+        simulation.platform().spawn_on(CpuId(0), Label::new("writer"), move |cpu| async move {
+            let begun_ns = cpu.now_ns();
+            let data = Buffer::copy_of(&[7; 1024]).into_shared();
+            let durability = Durability::Cached;
+            let completion =
+                drive.submit(&cpu, Io::Write { at: Sector(3), data, durability }).await;
+            assert_eq!(cpu.now_ns() - begun_ns, 200 + 1024);
+            assert_eq!(completion.await.result, Ok(()));
+            assert_eq!(cpu.now_ns() - begun_ns, 200 + 1024, "it was done by then");
+            let done = drive.submit(&cpu, read(2, Sectors(2))).await.await;
+            let buffer = done.buffer.expect("a read gives its buffer back");
+            assert_eq!((buffer[511], buffer[512]), (0, 7));
+            let beyond = drive.submit(&cpu, read(64, Sectors(1))).await.await;
+            assert!(matches!(beyond.result, Err(IoError::OutOfRange { .. })));
+        });
+        assert_eq!(simulation.run(), Outcome::Done);
     }
 
     /// Writes 64 sectors of ones and cuts the power at `cut_ns`. How many of them are ones then.

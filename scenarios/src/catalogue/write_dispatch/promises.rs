@@ -65,7 +65,12 @@ const CASES: [(&str, &str, Dispatch, Fault); 6] = [
         Fault::PowerCut,
     ),
     ("plug", "submitters hand over at unplug; the power fails", Dispatch::Plug, Fault::PowerCut),
-    ("direct", "data does not wait for its bits; the power fails", Dispatch::Direct, Fault::PowerCut),
+    (
+        "direct",
+        "data does not wait for its bits; the power fails",
+        Dispatch::Direct,
+        Fault::PowerCut,
+    ),
     (
         "per-cpu-offline",
         "lists for each core, of which one goes offline",
