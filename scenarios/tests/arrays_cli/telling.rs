@@ -84,7 +84,8 @@ fn a_parity_log_that_could_not_be_filled_is_refused_before_anything_is_made() {
     bench.refused(line, &["--assume-clean"]);
     bench.expect(&format!("{line} --assume-clean"), 0);
     let before = bench.contents();
-    bench.refused(&format!("{line} --destroy-data").replace("--create-size 16M", ""), &["ppl"]);
+    let again = format!("{line} --destroy-data").replace("--create-size 16M", "");
+    bench.refused(&again, &["partial parity log"]);
     assert!(bench.contents() == before, "the old array is as it was");
 }
 

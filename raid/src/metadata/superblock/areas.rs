@@ -4,6 +4,7 @@
 //! Room that is kept for a bad-block log counts also while the log is empty and its feature bit is
 //! off: the next bad block is written there.
 
+use super::error::Overlap;
 use super::{Details, Features, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 use crate::request::Extent;
 use crate::units::{Sector, Sectors};
@@ -29,7 +30,8 @@ pub(super) fn check(of: &Superblock, device_size: Sectors) -> Result<(), Superbl
             if at.overlaps(*other) && !moved {
                 let (first, second) = (*first, *second);
                 let (first_at, second_at) = (sectors(*at), sectors(*other));
-                return Err(SuperblockError::Overlap { first, first_at, second, second_at });
+                let overlap = Overlap { first, first_at, second, second_at };
+                return Err(SuperblockError::Overlap(Box::new(overlap)));
             }
         }
     }

@@ -159,20 +159,8 @@ pub enum SuperblockError {
         device_size: Sectors,
     },
     /// Two things in one place: writing one would damage the other.
-    #[error(
-        "the {first} in sectors {}..{} of the device and the {second} in {}..{} overlap",
-        first_at.start, first_at.end, second_at.start, second_at.end
-    )]
-    Overlap {
-        /// One of them.
-        first: &'static str,
-        /// Its sectors.
-        first_at: Range<u64>,
-        /// The other.
-        second: &'static str,
-        /// Its sectors; of a bitmap of version 1 the first one.
-        second_at: Range<u64>,
-    },
+    #[error(transparent)]
+    Overlap(Box<Overlap>),
     /// Two features that exclude each other.
     #[error("features {first} and {second} exclude each other")]
     Contradiction {
@@ -181,6 +169,23 @@ pub enum SuperblockError {
         /// The other.
         second: &'static str,
     },
+}
+
+/// Two areas of a device that share sectors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the {first} in sectors {}..{} of the device and the {second} in {}..{} overlap",
+    first_at.start, first_at.end, second_at.start, second_at.end
+)]
+pub struct Overlap {
+    /// What the first holds.
+    pub first: &'static str,
+    /// Its sectors.
+    pub first_at: Range<u64>,
+    /// What the second holds.
+    pub second: &'static str,
+    /// Its sectors; of a bitmap of version 1 the first one.
+    pub second_at: Range<u64>,
 }
 
 /// The numbers of the bits that are set.

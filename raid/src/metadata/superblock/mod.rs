@@ -24,7 +24,7 @@ mod v1;
 mod verdicts;
 
 pub use super::bytes::ByteOrder;
-pub use error::SuperblockError;
+pub use error::{Overlap, SuperblockError};
 pub(in crate::metadata) use facts::{BITMAP_ROOM_0_90, IN_SYNC};
 pub use facts::{Reshape, Role};
 pub use features::Features;
