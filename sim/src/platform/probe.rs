@@ -62,3 +62,37 @@ pub(crate) struct HeldLock {
     pub(crate) since_ns: u64,
     pub(crate) held: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::MachineFile;
+    use crate::{Options, Simulation};
+    use raid::platform::{Cpu, LockKind, Platform};
+    use raid::units::CpuId;
+    use std::sync::Arc;
+
+    #[test]
+    fn each_of_several_readers_holds_for_its_own_time() {
+        let machine = MachineFile::preset("desktop-4c").expect("a preset").nominal();
+        let mut simulation = Simulation::new(&machine, Options::default());
+        let platform = simulation.platform();
+        let label = Label::new("semaphore");
+        let probe = Arc::new(platform.lock_probe(label, LockKind::Semaphore));
+        for reader in 0..2 {
+            let probe = probe.clone();
+            platform.spawn_on(CpuId(reader), Label::new("reader"), async move |cpu| {
+                cpu.sleep_ns(700 * u64::from(reader)).await;
+                probe.acquiring(&cpu);
+                cpu.work(100).await;
+                probe.acquired(&cpu, reader == 1);
+                cpu.work(1000).await;
+                probe.released(&cpu);
+            });
+        }
+        simulation.run();
+        let counts = &simulation.contention().locks["semaphore"];
+        assert_eq!((counts.acquisitions, counts.contended), (2, 1));
+        assert_eq!((counts.wait_ns, counts.hold_ns), (200, 2000));
+    }
+}
