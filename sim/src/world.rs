@@ -142,7 +142,10 @@ impl World {
         let state = &mut *self.state.borrow_mut();
         state.current = Some(outer);
         let task = &mut state.tasks[id];
-        assert!(poll.is_pending() && task.step == Step::None, "task {label} waits for a drive first");
+        assert!(
+            poll.is_pending() && task.step == Step::None,
+            "task {label} waits for a drive first"
+        );
         task.end_poll(future, waker);
         task.is_starting = false;
         if task.wake_pending {

@@ -5,5 +5,6 @@
 mod support;
 
 mod bench;
+mod dispatching;
 mod keeping;
 mod power_cuts;

@@ -65,7 +65,12 @@ const CASES: [(&str, &str, Dispatch, Fault); 6] = [
         Fault::PowerCut,
     ),
     ("plug", "submitters hand over at unplug; the power fails", Dispatch::Plug, Fault::PowerCut),
-    ("direct", "data does not wait for its bits; the power fails", Dispatch::Direct, Fault::PowerCut),
+    (
+        "direct",
+        "data does not wait for its bits; the power fails",
+        Dispatch::Direct,
+        Fault::PowerCut,
+    ),
     (
         "per-cpu-offline",
         "lists for each core, of which one goes offline",
@@ -264,7 +269,7 @@ mod tests {
 
     #[test]
     fn data_that_does_not_wait_for_its_bit_is_caught() {
-        let why = violation("direct", 0).expect("a difference that no bit tells of");
+        let why = violation("direct", 1).expect("a difference that no bit tells of");
         assert!(why.contains("no copy of the bitmap has their bit"), "{why}");
     }
 
