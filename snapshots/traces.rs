@@ -104,6 +104,29 @@ fn files_on_an_nvdimm_in_every_story() {
 }
 
 #[test]
+fn writes_of_raid1_dispatched_in_every_form() {
+    for variant in ["raid-thread", "raid-thread-bound", "per-cpu", "plug", "direct", "own-task"] {
+        check_trace("raid1-write-dispatch", variant);
+    }
+}
+
+#[test]
+fn writes_of_raid10_dispatched_from_one_node_and_with_fresh_bits() {
+    for form in ["raid-thread", "per-cpu", "plug"] {
+        check_trace("raid10-write-dispatch", &format!("{form}-one-node"));
+        check_trace("raid10-write-dispatch", &format!("{form}-fresh-bits"));
+    }
+}
+
+#[test]
+fn dispatch_that_breaks_its_promises_as_the_hunt_reports_it() {
+    for variant in ["direct", "per-cpu-loses-offline"] {
+        let name = format!("hunt-write-dispatch-promises-{variant}");
+        check(&name, &format!("hunt write-dispatch-promises --variant {variant}"));
+    }
+}
+
+#[test]
 fn comparison_of_the_lock_table() {
     check("compare-lock-table", "compare lock-table --samples 2");
 }

@@ -7,6 +7,7 @@ mod support;
 mod bench;
 mod doubts;
 mod faults;
+mod dispatching;
 mod keeping;
 mod making;
 mod power_cuts;

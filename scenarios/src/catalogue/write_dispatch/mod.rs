@@ -417,3 +417,6 @@ fn notes(counts: &DispatchCounts) -> Vec<Note> {
     .flatten()
     .collect()
 }
+
+#[cfg(test)]
+mod tests;
