@@ -13,19 +13,24 @@
 //! thread's figures.
 
 use super::{Kind, RunReport, Scenario, Setup, Size, Variant};
-use crate::job;
 use crate::placement::{Binding, place_jobs};
 use crate::sweep::{Axis, Changes};
-use crate::target::Target;
-use crate::workload::{Pattern, Schedule, Workload};
+use crate::workload::{Access, AccessGenerator, Pattern, Schedule, Workload};
+use raid::buffer::{Buffer, SharedBuffer};
+use raid::device::Durability;
 use raid::levels::Raid5Layout;
 use raid::lock::SpinKind;
+use raid::platform::{Cpu, Label, Platform, Work};
 use raid::tuning::{HeadLookup, StripeLookup, Tuning};
 use raid::units::Sectors;
 use raid::{Array, ArrayOptions, Level};
 use sim::device::SimDevice;
 use sim::machine::Shape;
-use sim::{Options, Outcome, Simulation};
+use sim::{Options, Outcome, SimCpu, SimPlatform, Simulation};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The scenario.
 pub struct Raid5StripeLock;
@@ -191,26 +196,75 @@ impl Scenario for Raid5StripeLock {
             .expect("three drives and more make a raid5");
         let stripe = Sectors(chunk.0 * u64::from(members - 1));
         let workload = workload(array.capacity(), stripe, dimensions);
-        let Schedule { measure_from_ns, end_ns, .. } = workload.schedule;
+        let written = Arc::new(AtomicU64::new(0));
         let shape = &setup.machine.shape;
         let cpus = place_jobs(shape, dimensions.jobs, Binding::Unbound, setup.seed);
-        let running = job::start(&platform, &Target::Array(array), workload, &cpus, |_, _| {});
+        for (index, cpu) in (0..).zip(cpus) {
+            let job = Job { array: array.clone(), workload: workload.clone(), index };
+            let written = written.clone();
+            platform.spawn_on(cpu, Label::indexed("job", index), move |cpu| async move {
+                job.start(&cpu, &written);
+            });
+        }
+        drop(array);
+        let Schedule { measure_from_ns, end_ns, .. } = workload.schedule;
         let ((contention, outcome), trace) = setup.run(&mut world, |world| {
             world.run_until(measure_from_ns);
             world.reset_contention();
-            world.run_until(end_ns);
-            (world.contention(), world.run())
+            let outcome = world.run_until(end_ns);
+            let contention = world.contention();
+            match setup.size {
+                // Hundreds of requests are under way, and all has been counted.
+                Size::Full => (contention, outcome),
+                Size::Small => (contention, world.run()),
+            }
         });
         let mut report = RunReport::of(&world, violation(&outcome), trace);
         report.contention = contention;
-        if let Some(done) = running.outcome() {
-            let summary = done.statistics.summary(done.measured_ns);
-            report.measured = Some(summary.bandwidth_gib_per_s);
-            let seconds = done.measured_ns as f64 / 1e9;
-            report.counted_mib = Some(summary.bandwidth_gib_per_s * 1024.0 * seconds);
-            report.io = Some(summary);
-        }
+        let mib = written.load(Ordering::Relaxed) as f64 / f64::from(1 << 20);
+        report.counted_mib = Some(mib);
+        report.measured = Some(mib / 1024.0 / (dimensions.measured_ns as f64 / 1e9));
         report
+    }
+}
+
+/// One job. It is not run to its end, so what it counts leaves its core with each request.
+struct Job {
+    array: Arc<Array<SimPlatform>>,
+    workload: Workload,
+    index: u32,
+}
+
+impl Job {
+    /// Starts its slots. The content of what they write is of no concern.
+    fn start(self, cpu: &SimCpu, written: &Arc<AtomicU64>) {
+        let accesses = AccessGenerator::new(&self.workload, self.index);
+        let accesses = Rc::new(RefCell::new(accesses));
+        let data = Buffer::zeroed(self.workload.block.bytes() as usize).into_shared();
+        let job = Rc::new(self);
+        for slot in 0..job.workload.io_depth {
+            let (job, accesses) = (job.clone(), accesses.clone());
+            let (slot_cpu, data, written) = (cpu.clone(), data.clone(), written.clone());
+            cpu.spawn(Label::indexed("slot", slot), async move {
+                let Schedule { end_ns, .. } = job.workload.schedule;
+                while slot_cpu.now_ns() < end_ns {
+                    let access = accesses.borrow_mut().next_access();
+                    job.write(&slot_cpu, access, data.clone()).await;
+                    if job.workload.schedule.counts(slot_cpu.now_ns()) {
+                        written.fetch_add(data.len() as u64, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    }
+
+    async fn write(&self, cpu: &SimCpu, access: Access, data: SharedBuffer) {
+        cpu.spend(Work::ApplicationSubmit).await;
+        let at = self.workload.sector_of(access.block_index);
+        let written = self.array.write(cpu, at, data, Durability::Cached).await;
+        written.expect("these drives do not fail");
+        cpu.yield_now().await;
+        cpu.spend(Work::ApplicationReap).await;
     }
 }
 
@@ -253,8 +307,7 @@ fn workload(extent: Sectors, block: Sectors, dimensions: Dimensions) -> Workload
 
 fn violation(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::Done => None,
-        Outcome::TimeLimit { .. } => unreachable!("the run has no time limit"),
+        Outcome::Done | Outcome::TimeLimit { .. } => None,
         Outcome::Deadlock(deadlock) => Some(deadlock.to_string()),
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Pending<P: Platform> {
     pub(super) durability: Durability,
     /// As a bio's `__bi_remaining`.
     remaining: P::Word,
+    /// As a bio's `bi_status`: whether there is an error.
+    failed: P::Word,
     error: SpinLock<P, Option<ArrayError>>,
     ended: P::Parker,
 }
@@ -31,11 +33,14 @@ impl<P: Platform> Pending<P> {
         durability: Durability,
     ) -> Self {
         let error = Label::new("write error");
+        let bio = platform.region(Label::new("bio"), 0, 16);
+        let place = |offset_bytes| Place::Within { region: &bio, offset_bytes };
         Self {
             extent,
             data,
             durability,
-            remaining: platform.word(Label::new("bi_remaining"), Place::Alone, 1),
+            remaining: platform.word(Label::new("bi_remaining"), place(0), 1),
+            failed: platform.word(Label::new("bi_status"), place(8), 0),
             error: SpinLock::new(platform, error, kind, Place::Alone, None),
             ended: platform.parker(Label::new("a write through stripe heads")),
         }
@@ -59,6 +64,7 @@ impl<P: Platform> Pending<P> {
                 first.get_or_insert_with(|| error.clone());
             };
             self.error.with(cpu, note).await;
+            self.failed.store(cpu, 1, Ordering::Release).await;
         }
         if self.remaining.fetch_add(cpu, MINUS_ONE, Ordering::AcqRel).await == 1 {
             self.ended.unpark(cpu).await;
@@ -69,6 +75,9 @@ impl<P: Platform> Pending<P> {
     pub(super) async fn end(&self, cpu: &P::Cpu) -> Result<(), ArrayError> {
         if self.remaining.fetch_add(cpu, MINUS_ONE, Ordering::AcqRel).await != 1 {
             self.ended.park(cpu).await;
+        }
+        if self.failed.load(cpu, Ordering::Acquire).await == 0 {
+            return Ok(());
         }
         let error = self.error.with(cpu, async |error: &mut Option<ArrayError>| error.take()).await;
         error.map_or(Ok(()), Err)
