@@ -69,8 +69,8 @@ pub struct ResyncReport {
     pub sectors_written: Sectors,
     /// Sectors of the array of which no copy could be read.
     pub sectors_unreadable: Sectors,
-    /// Sectors of the array, in whole windows, that hold some whose copies may still disagree: one
-    /// could neither be read nor written, and its member could not be spared.
+    /// Sectors of the array, in whole windows or stripes, that hold some whose redundancy may still
+    /// disagree: a member that could not be spared neither gave nor took them.
     pub sectors_unsettled: Sectors,
 }
 

@@ -30,6 +30,11 @@ impl<P: Platform> Doubts<P> {
         }
     }
 
+    /// Whether no sector is in doubt.
+    pub(super) async fn is_empty(&self, cpu: &P::Cpu) -> bool {
+        self.count.load(cpu, Ordering::Acquire).await == 0
+    }
+
     /// Adds sectors of a member.
     pub(super) async fn add(&self, cpu: &P::Cpu, member: MemberIndex, extent: Extent) {
         let add = async |list: &mut Vec<(MemberIndex, Extent)>| {
@@ -41,7 +46,7 @@ impl<P: Platform> Doubts<P> {
 
     /// Takes sectors out that have been written.
     pub(super) async fn clear(&self, cpu: &P::Cpu, member: MemberIndex, written: Extent) {
-        if self.count.load(cpu, Ordering::Acquire).await == 0 {
+        if self.is_empty(cpu).await {
             return;
         }
         let clear = async |list: &mut Vec<(MemberIndex, Extent)>| {

@@ -50,13 +50,18 @@ impl<P: Platform> ParityArray<P> {
             return Err(ArrayError::ReadOnly);
         }
         let compared = self.go_through(cpu, &options, true).await?;
+        // What is lost is never computed from. But of what is in doubt nothing is on the devices:
+        // that the array is called dirty is all that keeps it from being used after a restart.
+        let sectors_unsettled = match self.doubts.is_empty(cpu).await {
+            true => Sectors(0),
+            false => compared.unreadable,
+        };
         let flushed = self.flush(cpu).await;
         flushed.map(|()| ResyncReport {
             sectors_checked: compared.checked,
             sectors_written: compared.written,
             sectors_unreadable: compared.unreadable,
-            // Parity that cannot be written is an error, and what is lost is never computed from.
-            sectors_unsettled: Sectors(0),
+            sectors_unsettled,
         })
     }
 

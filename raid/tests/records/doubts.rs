@@ -3,7 +3,6 @@
 
 use crate::bench::{Bench, TestArray, Wish, degraded, tagged, writable};
 use crate::support::TestPlatform;
-use raid::ArrayError;
 use raid::assemble::{AssembleOptions, assemble};
 use raid::buffer::Buffer;
 use raid::device::Durability;
@@ -12,6 +11,7 @@ use raid::metadata::geometry::Raid5Layout;
 use raid::metadata::superblock::{Details, find};
 use raid::metadata::{Level, Version};
 use raid::units::{MemberIndex, Sector};
+use raid::{ArrayError, ResyncOptions};
 use std::sync::Arc;
 
 /// Stripe 0 has its data on members 0 and 1, 8 sectors each, and its parity on member 2.
@@ -149,7 +149,13 @@ fn without_a_log_and_without_a_member_to_spare_the_array_does_not_start_again() 
         write(&mut bench, &array, 0, 2).expect("one member can be spared");
         refuse(&bench, 1);
         write(&mut bench, &array, 8, 3).expect_err("a second one cannot");
-        // Neither an idle spell nor being stopped in order makes parity trusted again.
+        // Neither a resync nor an idle spell nor being stopped in order makes parity trusted again.
+        let resyncing = array.clone();
+        bench
+            .run(async move |cpu| {
+                resyncing.resync_what_may_differ(&cpu, ResyncOptions::default()).await
+            })
+            .expect("what is lost is counted");
         for _ in 0..2 {
             let array = array.clone();
             bench.run(async move |cpu| array.housekeeping(&cpu).await).expect("no fault");

@@ -5,9 +5,9 @@
 mod support;
 
 mod bench;
+mod dispatching;
 mod doubts;
 mod faults;
-mod dispatching;
 mod keeping;
 mod making;
 mod power_cuts;
