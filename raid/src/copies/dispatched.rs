@@ -84,7 +84,8 @@ impl<P: Platform> Array<P> {
         Some(dispatching.queues.counts(cpu).await)
     }
 
-    /// A core goes offline: the array's worker there does nothing more until it is back.
+    /// A core goes offline: the array's worker there does nothing more until it is back. One core at
+    /// least stays online.
     pub async fn core_goes_offline(&self, cpu: &P::Cpu, core: CpuId) {
         if let Some((_, dispatching)) = self.dispatching()
             && let Dispatch::PerCpu(_) = dispatching.queues.form
