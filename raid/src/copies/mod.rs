@@ -34,7 +34,7 @@ pub(crate) struct CopyArray<P: Platform> {
     pub(crate) level: CopyLevel,
     barrier: Barrier<P>,
     /// How writes get to the members, if not by their own tasks.
-    pub(crate) dispatching: Option<Dispatching<P>>,
+    pub(crate) dispatching: Option<Box<Dispatching<P>>>,
     /// Below this sector all copies are known to agree. Above, reads stay with the first copy.
     copies_agree_below: P::Word,
 }
