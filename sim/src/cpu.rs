@@ -361,6 +361,41 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_request_is_called_back_however_long_its_submitter_works() {
+        check(
+            |platform, drive, log| {
+                platform.spawn_on(CpuId(0), Label::new("worker"), move |cpu| async move {
+                    let io = Io::Read { at: Sector(0), into: Buffer::zeroed(4096) };
+                    let completion = drive.submit(&cpu, io).await;
+                    let (end, end_log) = (cpu.clone(), log.clone());
+                    cpu.spawn_waiting(Label::new("end"), async move {
+                        completion.await;
+                        end_log.note(&end, "read");
+                    });
+                    for _ in 0..3 {
+                        cpu.work(1000).await;
+                        log.note(&cpu, "worked");
+                    }
+                });
+            },
+            &[("worked", 2000), ("read", 3350), ("worked", 3350), ("worked", 4350)],
+        );
+    }
+
+    #[test]
+    fn an_unbound_thread_goes_on_near_its_waker_where_a_core_is_idle() {
+        let machine = MachineFile::preset("sandy-bridge-2s").expect("a preset").nominal();
+        let mut simulation = Simulation::new(&machine, Options::default());
+        simulation.platform().spawn_on(CpuId(3), Label::new("waker"), |cpu| async move {
+            let after = |last| cpu.platform().core_for_wakeup(CpuId(3), CpuId(last)).0;
+            assert_eq!(after(1), 1, "it is there already");
+            assert_eq!(after(12), 4, "from the other node to the next core that is idle");
+            assert_eq!(after(3), 4, "the waker has that core");
+        });
+        assert_eq!(simulation.run(), Outcome::Done);
+    }
+
+    #[test]
     fn a_deadlock_names_who_waits_for_what_and_holds_what() {
         let mut simulation = Simulation::new(&machine(), Options::default());
         let platform = simulation.platform();

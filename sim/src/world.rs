@@ -9,11 +9,11 @@ use crate::contention::{ContentionTable, LineCounts, LockCounts};
 use crate::cpu::Cores;
 use crate::device::Drives;
 use crate::executor::{
-    Event, EventQueue, Kind, Step, TaskFuture, TaskId, TaskState, Tasks, TieBreaker, WokenList,
+    Event, EventQueue, Kind, Step, TaskId, TaskState, Tasks, TieBreaker, WokenList,
 };
 use crate::machine::Machine;
 use crate::trace::TraceHash;
-use raid::platform::{Label, Topology};
+use raid::platform::Topology;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,43 +118,6 @@ impl World {
             task.state = TaskState::Blocked;
         }
         state.release_core(&self.machine, cpu)
-    }
-
-    /// Starts a task on the running task's core, of its group, and lets it come to where it waits for
-    /// a drive.
-    ///
-    /// # Panics
-    /// If it does something else first.
-    pub(crate) fn start_waiting(&self, future: TaskFuture, label: Label) {
-        let (outer, id) = {
-            let state = &mut *self.state.borrow_mut();
-            let outer = state.running();
-            let (group, cpu) = (state.tasks[outer].group, state.tasks[outer].cpu);
-            (outer, state.tasks.insert(future, label, group, cpu))
-        };
-        let (mut future, waker) = {
-            let state = &mut *self.state.borrow_mut();
-            state.current = Some(id);
-            state.tasks[id].is_starting = true;
-            state.tasks[id].begin_poll()
-        };
-        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
-        let state = &mut *self.state.borrow_mut();
-        state.current = Some(outer);
-        let task = &mut state.tasks[id];
-        assert!(
-            poll.is_pending() && task.step == Step::None,
-            "task {label} waits for a drive first"
-        );
-        task.end_poll(future, waker);
-        task.is_starting = false;
-        if task.wake_pending {
-            task.state = TaskState::Runnable;
-            let cpu = task.cpu;
-            state.cores.enqueue(cpu, id);
-        } else {
-            task.state = TaskState::Blocked;
-        }
     }
 
     #[cold]

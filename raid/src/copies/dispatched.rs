@@ -84,7 +84,8 @@ impl<P: Platform> Array<P> {
         Some(dispatching.queues.counts(cpu).await)
     }
 
-    /// A core goes offline: the array's worker there does nothing more until it is back.
+    /// A core goes offline: the array's worker there does nothing more until it is back. One core at
+    /// least stays online.
     pub async fn core_goes_offline(&self, cpu: &P::Cpu, core: CpuId) {
         if let Some((_, dispatching)) = self.dispatching()
             && let Dispatch::PerCpu(_) = dispatching.queues.form
@@ -177,6 +178,7 @@ impl<P: Platform> Array<P> {
         if writes.is_empty() {
             return;
         }
+        tracing::debug!(writes = writes.len(), "plug left to the thread");
         queues.pending.put(cpu, writes).await;
         queues.thread.wake(cpu).await;
         let note = |counts: &mut DispatchCounts| {
@@ -221,7 +223,10 @@ impl<P: Platform> Array<P> {
         if !extents.is_empty() {
             match records.make_bits_durable(cpu, &copies.common, extents).await {
                 Ok(false) => {}
-                Ok(true) => queues.desk(cpu).note(cpu, |counts| counts.bitmap_flushes += 1).await,
+                Ok(true) => {
+                    tracing::debug!(writes = extents.len(), "bits made durable");
+                    queues.desk(cpu).note(cpu, |counts| counts.bitmap_flushes += 1).await;
+                }
                 Err(error) => result = Err(error),
             }
         }
@@ -239,6 +244,7 @@ impl<P: Platform> Array<P> {
             copies.hand_piece_over(cpu, piece, targets, &data, write.durability, &mut handed).await;
         }
         let (array, core) = (self.clone(), cpu.clone());
+        tracing::debug!(at = write.extent.at.0, copies = handed.len(), "write handed over");
         cpu.spawn_waiting(Label::new("end of a write"), async move {
             array.end_write(&core, write, handed).await;
         });

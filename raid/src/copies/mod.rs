@@ -34,7 +34,7 @@ pub(crate) struct CopyArray<P: Platform> {
     pub(crate) level: CopyLevel,
     barrier: Barrier<P>,
     /// How writes get to the members, if not by their own tasks.
-    pub(crate) dispatching: Option<Dispatching<P>>,
+    pub(crate) dispatching: Option<Box<Dispatching<P>>>,
     /// Below this sector all copies are known to agree. Above, reads stay with the first copy.
     copies_agree_below: P::Word,
 }
@@ -48,7 +48,8 @@ impl<P: Platform> CopyArray<P> {
         tuning: Tuning,
     ) -> Self {
         let has_bitmap = common.records.as_ref().is_some_and(Records::has_bitmap);
-        let dispatching = has_bitmap.then(|| Dispatching::new(platform, tuning)).flatten();
+        let dispatching =
+            has_bitmap.then(|| Dispatching::new(platform, tuning)).flatten().map(Box::new);
         let agree_below = level.layout().capacity().0;
         let label = Label::new("copies_agree_below");
         Self {

@@ -1,7 +1,7 @@
 //! The core that a task is on, and the ways to spend time on it.
 
 use super::SimPlatform;
-use crate::executor::Kind;
+use crate::executor::{Kind, Step, TaskFuture, TaskState};
 use crate::machine::Machine;
 use raid::platform::{Cpu, Label, Ordering, Work};
 use raid::units::CpuId;
@@ -30,6 +30,44 @@ impl SimCpu {
     pub(crate) fn work(&self, busy_ns: u64) -> impl Future<Output = ()> {
         Busy { platform: &self.platform, busy_ns, begun: false }
     }
+
+    /// Starts a task on the running task's core, of its group, and lets it come to where it waits for
+    /// a drive.
+    ///
+    /// # Panics
+    /// If it does something else first.
+    fn start_waiting(&self, future: TaskFuture, label: Label) {
+        let world = self.platform.world();
+        let (outer, id) = {
+            let state = &mut *world.state.borrow_mut();
+            let outer = state.running();
+            let (group, cpu) = (state.tasks[outer].group, state.tasks[outer].cpu);
+            (outer, state.tasks.insert(future, label, group, cpu))
+        };
+        let (mut future, waker) = {
+            let state = &mut *world.state.borrow_mut();
+            state.current = Some(id);
+            state.tasks[id].is_starting = true;
+            state.tasks[id].begin_poll()
+        };
+        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let state = &mut *world.state.borrow_mut();
+        state.current = Some(outer);
+        let task = &mut state.tasks[id];
+        assert!(
+            poll.is_pending() && task.step == Step::None,
+            "task {label} waits for a drive first"
+        );
+        task.end_poll(future, waker);
+        task.is_starting = false;
+        if task.wake_pending {
+            task.state = TaskState::Runnable;
+            let cpu = task.cpu;
+            state.cores.enqueue(cpu, id);
+        } else {
+            task.state = TaskState::Blocked;
+        }
+    }
 }
 
 impl Cpu<SimPlatform> for SimCpu {
@@ -54,7 +92,7 @@ impl Cpu<SimPlatform> for SimCpu {
     }
 
     fn spawn_waiting(&self, label: Label, task: impl Future<Output = ()> + 'static) {
-        self.platform.world().start_waiting(Box::pin(task), label);
+        self.start_waiting(Box::pin(task), label);
     }
 
     fn sleep_ns(&self, duration_ns: u64) -> impl Future<Output = ()> {

@@ -82,7 +82,7 @@ struct Dimensions {
 const FULL: Dimensions =
     Dimensions { jobs: 8, io_depth: 32, warm_up_ns: 3_000_000, measured_ns: 6_000_000 };
 const SMALL: Dimensions =
-    Dimensions { jobs: 2, io_depth: 2, warm_up_ns: 20_000, measured_ns: 60_000 };
+    Dimensions { jobs: 2, io_depth: 2, warm_up_ns: 20_000, measured_ns: 130_000 };
 /// On slow drives a run is as long as so many commands of one drive take, after a third of that.
 const COMMANDS_MIN: u64 = 600;
 
