@@ -5,12 +5,9 @@ use super::media::Media;
 use crate::machine::{Machine, MachineFile};
 use crate::{Options, Outcome, Simulation};
 use raid::buffer::Buffer;
-use raid::device::Durability;
-use raid::device::{Device, Io, IoError};
-use raid::platform::Label;
-use raid::platform::Platform;
-use raid::units::CpuId;
-use raid::units::{Sector, Sectors};
+use raid::device::{Device, Durability, Io, IoError};
+use raid::platform::{Cpu, Label, Platform};
+use raid::units::{CpuId, Sector, Sectors};
 
 const SIZE: Sectors = Sectors(64);
 
