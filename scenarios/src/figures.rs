@@ -61,8 +61,30 @@ pub enum Measure {
         /// The other.
         to: String,
     },
+    /// How often one takes, or finds taken, all locks of a name for each MiB, over how often another
+    /// does.
+    LockRatio {
+        /// The locks.
+        lock: String,
+        /// What is counted of them.
+        count: LockCount,
+        /// The one.
+        of: String,
+        /// The other.
+        to: String,
+    },
     /// The variants, from the one that measures least to the one that measures most.
     Rising(Vec<String>),
+}
+
+/// What is counted of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LockCount {
+    /// How often it was taken.
+    Acquisitions,
+    /// How often it was found taken.
+    Contended,
 }
 
 impl Measure {
@@ -70,7 +92,7 @@ impl Measure {
     pub fn variants(&self) -> Vec<&str> {
         match self {
             Measure::Of(variant) => vec![variant],
-            Measure::Ratio { of, to } => vec![of, to],
+            Measure::Ratio { of, to } | Measure::LockRatio { of, to, .. } => vec![of, to],
             Measure::Rising(variants) => variants.iter().map(String::as_str).collect(),
         }
     }
@@ -124,6 +146,8 @@ struct Entry {
     range: Option<[f64; 2]>,
     at_least: Option<f64>,
     rising: Option<Vec<String>>,
+    lock: Option<String>,
+    count: Option<LockCount>,
 }
 
 impl Entry {
@@ -144,10 +168,15 @@ impl Entry {
                     (None, None, Some(least)) => Published::AtLeast(least),
                     _ => panic!("{}: one of value, range and at_least", self.id),
                 };
-                match self.against {
-                    Some(to) => (Measure::Ratio { of, to }, published),
-                    None => (Measure::Of(of), published),
-                }
+                let measure = match (self.against, self.lock, self.count) {
+                    (Some(to), None, None) => Measure::Ratio { of, to },
+                    (None, None, None) => Measure::Of(of),
+                    (Some(to), Some(lock), Some(count)) => {
+                        Measure::LockRatio { lock, count, of, to }
+                    }
+                    _ => panic!("{}: a lock and what is counted, of two variants", self.id),
+                };
+                (measure, published)
             }
             _ => panic!("{}: an order has no number", self.id),
         };

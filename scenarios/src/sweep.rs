@@ -1,6 +1,7 @@
 //! What a sweep turns: one dimension of a scenario, at several points, all else as the story has it.
 
 use raid::lock::SpinKind;
+use raid::tuning::HeadLookup;
 use sim::machine::Shape;
 use std::fmt;
 use std::str::FromStr;
@@ -31,6 +32,8 @@ pub struct Changes {
     pub nodes: Option<u32>,
     /// Every spin lock that the story is about.
     pub lock: Option<SpinKind>,
+    /// Writes to arrays with parity leave their pages at stripe heads, looked up so; not swept.
+    pub stripe_lookup: Option<HeadLookup>,
     /// So many cores are possible.
     pub possible: Option<u32>,
 }

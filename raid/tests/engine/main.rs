@@ -13,5 +13,6 @@ mod recovery;
 mod reference;
 mod resync;
 mod rig;
+mod stripe_heads;
 mod support;
 mod suspension;

@@ -300,7 +300,7 @@ impl VariantReport {
             measured: (!measured.is_empty()).then(|| Spread::of(&measured)),
             io: (!summaries.is_empty()).then(|| IoSummary::median_of(&summaries)),
             notes: first.notes.clone(),
-            contention: ContentionReport::of(&first.contention),
+            contention: ContentionReport::of(&first.contention, first.counted_mib),
             trace_hash: format!("{:016x}", first.trace_hash),
         }
     }

@@ -2,7 +2,7 @@
 //! often. As values for JSON, and as text.
 
 use super::table::Table;
-use crate::quantity::{count, nanoseconds};
+use crate::quantity::{count, nanoseconds, three_digits};
 use serde::Serialize;
 use sim::contention::ContentionTable;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,12 @@ pub struct LockReport {
     pub acquisitions: u64,
     /// How often it was found taken.
     pub contended: u64,
+    /// How often it was taken for each MiB of requests, where locks are told of so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acquisitions_per_mib: Option<f64>,
+    /// How often it was found taken for each MiB; likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contended_per_mib: Option<f64>,
     /// From the attempt until it was had, on average; not measured on real cores.
     pub wait_ns_mean: Option<u64>,
     /// How long it was held, on average; likewise.
@@ -51,8 +57,10 @@ pub struct LineReport {
 }
 
 impl ContentionReport {
-    /// The report on what the simulator counted.
-    pub fn of(table: &ContentionTable) -> Self {
+    /// The report on what the simulator counted, during so many MiB of requests if the locks are to be
+    /// told by the MiB.
+    pub fn of(table: &ContentionTable, counted_mib: Option<f64>) -> Self {
+        let each_mib = |count: u64| counted_mib.map(|mib| count as f64 / mib);
         let mut by_wait: Vec<_> = table.locks.iter().collect();
         by_wait.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.wait_ns));
         let locks = by_wait
@@ -61,6 +69,8 @@ impl ContentionReport {
                 name: name.clone(),
                 acquisitions: counts.acquisitions,
                 contended: counts.contended,
+                acquisitions_per_mib: each_mib(counts.acquisitions),
+                contended_per_mib: each_mib(counts.contended),
                 wait_ns_mean: Some(counts.wait_ns_mean()),
                 hold_ns_mean: Some(counts.hold_ns_mean()),
             })
@@ -102,19 +112,27 @@ fn mean(ns: Option<u64>) -> String {
 }
 
 fn render_locks(runs: &[(&str, &ContentionReport)]) -> Table {
+    let by_mib = runs
+        .iter()
+        .any(|(_, report)| report.locks.iter().any(|lock| lock.acquisitions_per_mib.is_some()));
+    let each_mib: &[&str] = if by_mib { &["taken a MiB", "contended a MiB"] } else { &[] };
     let headings = ["variant", "lock", "acquisitions", "contended", "mean wait", "mean hold"];
-    let mut table = Table::new(headings).with_left_columns(2);
+    let headings = headings.iter().chain(each_mib).map(|heading| (*heading).to_owned());
+    let mut table = Table::new_of(headings).with_left_columns(2);
+    let number = |number: Option<f64>| number.map_or("-".to_owned(), three_digits);
     for (variant, report) in runs {
         for lock in &report.locks {
             let share = 100.0 * lock.contended as f64 / lock.acquisitions.max(1) as f64;
-            table.row([
+            let cells = [
                 (*variant).to_owned(),
                 lock.name.clone(),
                 count(lock.acquisitions as f64),
                 format!("{share:.1} %"),
                 mean(lock.wait_ns_mean),
                 mean(lock.hold_ns_mean),
-            ]);
+            ];
+            let each_mib = [lock.acquisitions_per_mib, lock.contended_per_mib].map(number);
+            table.row(cells.into_iter().chain(each_mib.into_iter().filter(|_| by_mib)));
         }
     }
     table
@@ -168,7 +186,19 @@ mod tests {
             wait_ns: 100,
         };
         table.lines.insert("busy + count".to_owned(), line);
-        ContentionReport::of(&table)
+        ContentionReport::of(&table, None)
+    }
+
+    #[test]
+    fn locks_are_told_by_the_mib_where_that_was_counted() {
+        let mut table = ContentionTable::default();
+        let counts = LockCounts { acquisitions: 100, contended: 25, wait_ns: 0, hold_ns: 0 };
+        table.locks.insert("hash_lock".to_owned(), counts);
+        let report = ContentionReport::of(&table, Some(10.0));
+        let text = render(&[("per-page", &report)]);
+        let row: Vec<&str> = text.lines().nth(1).expect("a row").split_whitespace().collect();
+        assert_eq!(row[row.len() - 2..], ["10.0", "2.50"], "{text}");
+        assert!(!render(&[("before", &self::report())]).contains("a MiB"));
     }
 
     #[test]

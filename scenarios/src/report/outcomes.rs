@@ -3,8 +3,8 @@
 
 use super::comparison::VariantRuns;
 use super::table::Table;
-use crate::catalogue::Scenario;
-use crate::figures::{Figure, Measure, Published, Role, error_percent};
+use crate::catalogue::{RunReport, Scenario};
+use crate::figures::{Figure, LockCount, Measure, Published, Role, error_percent};
 use crate::quantity::three_digits;
 use crate::statistics::Spread;
 use serde::Serialize;
@@ -104,6 +104,12 @@ impl Outcome {
                 let ratios: Vec<f64> = of.iter().zip(&to).map(|(of, to)| of / to).collect();
                 simulated = Some(Spread::of(&ratios));
             }
+            Measure::LockRatio { lock, count, of, to } => {
+                let counts = |name: &str| lock_counts(scenario, runs, name, lock, *count);
+                let (of, to) = (counts(of)?, counts(to)?);
+                let ratios: Vec<f64> = of.iter().zip(&to).map(|(of, to)| of / to).collect();
+                simulated = Some(Spread::of(&ratios));
+            }
             Measure::Rising(variants) => {
                 for variant in variants {
                     let median = Spread::of(&samples(variant)?).median;
@@ -140,6 +146,27 @@ fn samples_of(scenario: &dyn Scenario, runs: &[VariantRuns], name: &str) -> Opti
     let variants = scenario.variants();
     let of = runs.iter().find(|runs| variants[runs.variant].name == name)?;
     of.runs.iter().map(|run| run.measured).collect()
+}
+
+/// How often each run of a variant took, or found taken, all locks of a name for each MiB.
+fn lock_counts(
+    scenario: &dyn Scenario,
+    runs: &[VariantRuns],
+    name: &str,
+    lock: &str,
+    count: LockCount,
+) -> Option<Vec<f64>> {
+    let variants = scenario.variants();
+    let of = runs.iter().find(|runs| variants[runs.variant].name == name)?;
+    let each_mib = |run: &RunReport| {
+        let counts = run.contention.locks.get(lock)?;
+        let count = match count {
+            LockCount::Acquisitions => counts.acquisitions,
+            LockCount::Contended => counts.contended,
+        };
+        Some(count as f64 / run.counted_mib?)
+    };
+    of.runs.iter().map(each_mib).collect()
 }
 
 fn is_met(target: Target, published: Published, spread: Spread) -> bool {

@@ -298,6 +298,8 @@ fn contention_of(platform: &RealPlatform) -> ContentionReport {
             name: name.to_owned(),
             acquisitions,
             contended,
+            acquisitions_per_mib: None,
+            contended_per_mib: None,
             wait_ns_mean: None,
             hold_ns_mean: None,
         })

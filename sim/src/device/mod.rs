@@ -1,4 +1,5 @@
-//! Simulated drives: how long a request takes, what the drive holds, what may go wrong.
+//! Simulated drives: how long a request takes, what the drive holds, what may go wrong; and RAM
+//! disks, which the core that submits works for by itself.
 //!
 //! # Contract of faults
 //!
@@ -15,6 +16,8 @@
 
 mod drive;
 mod media;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 pub(crate) use drive::Drives;

@@ -113,7 +113,7 @@ impl Lists {
     }
 
     /// The threads of a node that its list now calls for; they count as running from now on.
-    fn to_start(&mut self, node: u32) -> impl Iterator<Item = Start> + use<> {
+    fn start(&mut self, node: u32) -> impl Iterator<Item = Start> + use<> {
         let waiting = self.handle_counts[node as usize];
         let wanted = (waiting / HEADS_EACH_THREAD).max(1) as usize;
         let threads = self.running[node as usize].iter_mut().zip(0..);
@@ -221,7 +221,7 @@ impl<P: Platform> Heads<P> {
         if lists.running[node as usize].is_empty() {
             aftermath.daemon = true;
         } else {
-            aftermath.start.extend(lists.to_start(node));
+            aftermath.start.extend(lists.start(node));
         }
     }
 

@@ -10,7 +10,7 @@ use raid::metadata::assembly;
 use raid::metadata::create::NewArray;
 use raid::platform::{Cpu, Label, Platform};
 use raid::units::{CpuId, SECTOR_BYTES, Sector, Sectors};
-use raid::{Array, ArrayError, RecoverOptions, ResyncOptions};
+use raid::{Array, ArrayError, RecoverOptions, ResyncOptions, Tuning};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use sim::device::{DrivePlug, Media, SimDevice};
@@ -49,6 +49,8 @@ pub(super) struct Progress {
 /// What a boot is to do.
 pub(super) struct Errand {
     pub(super) devices: Vec<Arc<SimDevice>>,
+    /// Which strategies guard what its requests share.
+    pub(super) tuning: Tuning,
     /// The array to make first.
     pub(super) make: Option<NewArray>,
     /// What happens after the recovery; nothing if there is none.
@@ -85,8 +87,8 @@ impl Boards {
 
     /// From the start of the machine to its orderly end.
     pub(super) async fn boot(self, cpu: SimCpu, errand: Errand) {
-        let Errand { devices, make, plan, writers } = errand;
-        let array = match open(&cpu, devices, make).await {
+        let Errand { devices, tuning, make, plan, writers } = errand;
+        let array = match open(&cpu, devices, tuning, make).await {
             Ok(array) => array,
             Err(_) if self.errors_allowed => return,
             Err(error) => return self.violated(format!("no array: {error}")),
@@ -104,14 +106,20 @@ impl Boards {
 async fn open(
     cpu: &SimCpu,
     devices: Vec<Arc<SimDevice>>,
+    tuning: Tuning,
     new: Option<NewArray>,
 ) -> Result<Arc<Array<SimPlatform>>, NoArray> {
     if let Some(new) = new {
         make::<SimPlatform>(cpu, &devices, &new).await?;
     }
     let rules = assembly::Options { degraded: true, ..assembly::Options::default() };
-    let options =
-        AssembleOptions { rules, writable: true, take_spares: true, ..AssembleOptions::default() };
+    let options = AssembleOptions {
+        rules,
+        writable: true,
+        take_spares: true,
+        tuning,
+        ..AssembleOptions::default()
+    };
     let assembled = assemble::<SimPlatform>(cpu, devices, options).await?;
     Ok(assembled.array().expect("it is in no reshape").clone())
 }

@@ -8,6 +8,7 @@ use crate::catalogue::{RunReport, Setup};
 use raid::metadata::create::{NewArray, NewConsistency, NewMember};
 use raid::metadata::{Time, Uuid, Version};
 use raid::platform::{Label, Platform};
+use raid::tuning::{StripeLookup, Tuning};
 use raid::units::{CpuId, Sector};
 use sim::device::{DrivePlug, Media, SimDevice};
 use sim::machine::DriveModel;
@@ -72,8 +73,19 @@ impl<'a> Life<'a> {
             plugs,
             errors_allowed: self.case.budget == Budget::Beyond,
         };
+        let tuning = match self.setup.changes.stripe_lookup {
+            None => Tuning::default(),
+            Some(lookup) => Tuning {
+                stripe_lookup: StripeLookup::Heads(lookup),
+                stripe_threads_per_node: 2,
+                // Less than a few requests need, so that writers wait for heads.
+                stripe_heads_max: 16,
+                ..Tuning::default()
+            },
+        };
         let errand = Errand {
             devices,
+            tuning,
             make: (!self.is_made()).then(|| self.new_array()),
             plan: plan.cloned(),
             writers: (0..self.case.writers).map(|writer| world.random(writer)).collect(),
