@@ -65,6 +65,7 @@ pub struct Array<P: Platform> {
 }
 
 /// The kinds of arrays.
+#[expect(clippy::large_enum_variant, reason = "there is one, and it lies behind the array's Arc")]
 pub(crate) enum Body<P: Platform> {
     /// Each sector once or several times, as it is.
     Copies(CopyArray<P>),
