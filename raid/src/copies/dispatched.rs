@@ -28,10 +28,10 @@ pub(crate) struct Dispatching<P: Platform> {
 
 impl<P: Platform> Dispatching<P> {
     /// `None` if writes hand themselves over.
-    pub(super) fn new(platform: &P, tuning: Tuning) -> Option<Self> {
+    pub(super) fn new(platform: &P, tuning: Tuning) -> Option<Box<Self>> {
+        let queues = || WriteDispatch::new(platform, tuning);
         let needed = tuning.dispatch != Dispatch::Own;
-        needed
-            .then(|| Self { queues: WriteDispatch::new(platform, tuning), array: OnceLock::new() })
+        needed.then(|| Box::new(Self { queues: queues(), array: OnceLock::new() }))
     }
 }
 
@@ -107,7 +107,7 @@ impl<P: Platform> Array<P> {
 
     fn dispatching(&self) -> Option<(&CopyArray<P>, &Dispatching<P>)> {
         match &self.body {
-            Body::Copies(copies) => Some((copies, copies.dispatching.as_ref()?)),
+            Body::Copies(copies) => Some((copies, copies.dispatching.as_deref()?)),
             Body::Parity(_) => None,
         }
     }
