@@ -31,6 +31,7 @@ struct Compared {
     /// In whole heads, as md counts.
     mismatches: Sectors,
     written: Sectors,
+    /// Sectors of stripes that are beyond redundancy: their parity may fit no data that comes back.
     unreadable: Sectors,
 }
 
@@ -55,8 +56,8 @@ impl<P: Platform> ParityArray<P> {
             sectors_checked: compared.checked,
             sectors_written: compared.written,
             sectors_unreadable: compared.unreadable,
-            // Parity that cannot be written is an error, and what is lost is never computed from.
-            sectors_unsettled: Sectors(0),
+            // Parity that cannot be written is an error, or its sectors are noted as bad.
+            sectors_unsettled: compared.unreadable,
         })
     }
 
