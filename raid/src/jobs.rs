@@ -69,8 +69,9 @@ pub struct ResyncReport {
     pub sectors_written: Sectors,
     /// Sectors of the array of which no copy could be read.
     pub sectors_unreadable: Sectors,
-    /// Sectors of the array, in whole windows or stripes, that hold some whose redundancy may still
-    /// disagree: a member that could not be spared neither gave nor took them.
+    /// Sectors of the array whose redundancy may still disagree. Copies count in whole windows that
+    /// hold some of which none could be read, or one could not be written although its member could
+    /// not be spared. With parity it is the unreadable sectors.
     pub sectors_unsettled: Sectors,
 }
 

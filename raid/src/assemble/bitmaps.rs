@@ -58,8 +58,8 @@ pub(super) async fn read_bitmap<P: Platform>(
     }
 }
 
-/// A member's copy. One that does not cover all that the array has counts as stale. One that covers
-/// more is as good: mdadm rounds up what md rounds down.
+/// A member's copy, for as much as the array has, as md takes it. One that does not cover all of that
+/// counts as stale.
 async fn read_one<P: Platform>(
     cpu: &P::Cpu,
     scanned: &Scanned<P>,
@@ -86,7 +86,10 @@ async fn read_one<P: Platform>(
         (header.sync_size, header.state) = (covered, header.state | STATE_STALE);
         return Bitmap::new(header, true, room).map_err(damaged);
     }
-    Bitmap::decode(&read(header.length()).await?, room).map_err(damaged)
+    // One that covers more, as mdadm's after rounding up, says the same of what the array has.
+    header.sync_size = header.sync_size.min(covered);
+    let bytes = read(header.length()).await?;
+    Bitmap::with_bits(header, &bytes).map_err(damaged)
 }
 
 /// What either marks; two of different chunks mark all.

@@ -97,7 +97,8 @@ async fn take<P: Platform>(
             }
         }
         Payload::Parity { stripe, p, q } => {
-            if stripe.0.saturating_add(BLOCK_SECTORS) > layout.used_of_member().0 {
+            let beyond = stripe.0.saturating_add(BLOCK_SECTORS) > layout.used_of_member().0;
+            if beyond || !stripe.0.is_multiple_of(BLOCK_SECTORS) {
                 return Ok(Err(stripe.0));
             }
             stripes.entry(stripe.0).or_default().parity = Some((p, q));

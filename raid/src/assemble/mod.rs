@@ -43,6 +43,7 @@ use crate::tuning::Tuning;
 use crate::units::{MemberIndex, Sector};
 use scan::Scanned;
 use sides::Body;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a person allows, and how to serve.
@@ -112,6 +113,10 @@ pub async fn assemble<P: Platform>(
     Ok(Assembled::new(assembly, body))
 }
 
+/// An event count from which on it could come to its end while the array runs; at a million events a
+/// second that takes 292 thousand years.
+const EVENTS_MAX: u64 = u64::MAX / 2;
+
 /// What keeps an array that can be read from being written.
 fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
     let not = |reason| Err(OpenError::NotWritable { reason });
@@ -123,8 +128,10 @@ fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
             "it is served only by --force, and what that gives up must not be written down",
         );
     }
-    if assembly.events == u64::MAX {
-        return not("its event count is the highest that there is, and each change needs a higher");
+    if assembly.events > EVENTS_MAX {
+        return not(
+            "its event count is near the highest that there is, and each change needs more",
+        );
     }
     match assembly.consistency {
         Consistency::Journal => not("it has a write journal, which is not kept up to date here"),
@@ -135,19 +142,23 @@ fn check_writable(assembly: &Assembly) -> Result<(), OpenError> {
     }
 }
 
-/// Whether each superblock has room for the role of every device that is in use.
+/// Whether each superblock has a place for the role of every device that is in use.
 fn check_numbers<P: Platform>(scanned: &Scanned<P>, assembly: &Assembly) -> Result<(), OpenError> {
     let in_slots = assembly.slots.iter().flat_map(|slot| slot.devices());
     let in_use: Vec<&Superblock> = in_slots
         .chain(assembly.spares.iter().copied())
         .map(|device| scanned.superblock(device))
         .collect();
-    let highest = in_use.iter().map(|of| of.dev_number).max().unwrap_or(0);
+    let not = |reason| Err(OpenError::NotWritable { reason });
+    let numbers: BTreeSet<u32> = in_use.iter().map(|of| of.dev_number).collect();
+    if numbers.len() < in_use.len() {
+        return not("two of its devices have one number, so one's role would hide the other's; \
+                    leave out the one that is no member");
+    }
+    let highest = numbers.last().copied().unwrap_or(0);
     match in_use.iter().all(|of| of.has_room_for(highest)) {
         true => Ok(()),
-        false => Err(OpenError::NotWritable {
-            reason: "the number of one of its devices is higher than the table of roles can hold",
-        }),
+        false => not("the number of one of its devices is higher than the table of roles can hold"),
     }
 }
 

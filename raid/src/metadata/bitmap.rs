@@ -271,7 +271,15 @@ impl Bitmap {
     /// # Errors
     /// [`BitmapError`], but `OtherArray`.
     pub fn decode(bytes: &[u8], room: Sectors) -> Result<Self, BitmapError> {
-        let header = Header::decode(bytes, room)?;
+        Self::with_bits(Header::decode(bytes, room)?, bytes)
+    }
+
+    /// As [`decode`](Self::decode), of what a header that is known already says of the bytes: it may
+    /// cover less than the one among them.
+    ///
+    /// # Errors
+    /// [`BitmapError::CutShort`].
+    pub fn with_bits(header: Header, bytes: &[u8]) -> Result<Self, BitmapError> {
         let needed_bytes = header.length().bytes();
         match bytes.get(HEADER_BYTES..needed_bytes as usize) {
             Some(bits) => Ok(Self { header, bits: bits.to_vec() }),

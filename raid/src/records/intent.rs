@@ -148,6 +148,14 @@ impl WriteIntent {
         }
     }
 
+    /// The resync has not gone through these sectors after all.
+    pub(crate) fn abandon_resync(&mut self, extent: Extent) {
+        for number in self.chunks_within(extent) {
+            let chunk = &mut self.chunks[number];
+            chunk.needed |= std::mem::take(&mut chunk.resyncing);
+        }
+    }
+
     /// The pass has come to its end: the next one tries again what was left behind.
     pub(crate) fn end_pass(&mut self) {
         self.chunks.iter_mut().for_each(|chunk| chunk.left_behind = false);

@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::error::ArrayError;
 use crate::jobs::{RecoverOptions, RecoverReport, ResyncOptions, ResyncReport};
 use crate::member::MemberState;
-use crate::platform::Platform;
+use crate::platform::{Ordering, Platform, Word};
 use crate::request::Extent;
 use crate::units::{Sector, Sectors};
 
@@ -21,6 +21,22 @@ impl<P: Platform> Records<P> {
     /// anything is left of this pass. What could not be made to agree stays marked, and so does
     /// everything behind it where there is no bitmap.
     pub(crate) async fn resync(
+        &self,
+        cpu: &P::Cpu,
+        array: &Array<P>,
+        options: &ResyncOptions,
+        most: Sectors,
+    ) -> Result<(ResyncReport, bool), ArrayError> {
+        // Two would take each other's marks for their own.
+        if self.resync_driven.swap(cpu, 1, Ordering::AcqRel).await != 0 {
+            return Err(ArrayError::ResyncRunning);
+        }
+        let result = self.drive_resync(cpu, array, options, most).await;
+        self.resync_driven.store(cpu, 0, Ordering::Release).await;
+        result
+    }
+
+    async fn drive_resync(
         &self,
         cpu: &P::Cpu,
         array: &Array<P>,
@@ -75,8 +91,11 @@ impl<P: Platform> Records<P> {
             range @ Some(_) => array.resync(cpu, ResyncOptions { range, ..options.clone() }).await,
             None => Ok(ResyncReport::default()),
         };
-        let agrees = done.as_ref().is_ok_and(|done| done.sectors_unsettled.0 == 0);
-        self.with_intent(cpu, async |of: &mut WriteIntent| of.end_resync(part, agrees)).await;
+        let end = async |of: &mut WriteIntent| match &done {
+            Ok(done) => of.end_resync(part, done.sectors_unsettled.0 == 0),
+            Err(_) => of.abandon_resync(part),
+        };
+        self.with_intent(cpu, end).await;
         done
     }
 

@@ -121,9 +121,10 @@ impl<P: Platform> Records<P> {
     }
 }
 
-/// Where a device's data lies on it.
+/// Where what the array uses of a device lies on it. A bad sector behind that is of no array yet, and
+/// stays in the log until the array grows over it.
 fn data_of(superblock: &Superblock) -> Extent {
-    Extent { at: superblock.data_offset(), length: superblock.data_size() }
+    Extent { at: superblock.data_offset(), length: superblock.component_size }
 }
 
 /// The log that names, within the data, just the sectors that are bad now. `bad` counts from the

@@ -104,6 +104,8 @@ pub(crate) struct Records<P: Platform> {
     changed: P::Word,
     /// Up to which of them that has been done.
     recorded: P::Word,
+    /// Not zero while somebody goes through what the metadata marks.
+    resync_driven: P::Word,
 }
 
 impl<P: Platform> Records<P> {
@@ -141,6 +143,7 @@ impl<P: Platform> Records<P> {
             quiet: WaitQueue::new(platform, Label::new("writes_quiet"), kind, Place::Alone),
             changed: word("members_changed"),
             recorded: word("members_recorded"),
+            resync_driven: word("resync_driven"),
         }
     }
 

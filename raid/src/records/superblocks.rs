@@ -213,10 +213,11 @@ mod tests {
         assert!(!found.has(Features::BAD_BLOCKS));
     }
 
-    #[test]
-    fn version_0_90_counts_its_devices() {
+    const PLACE_0_90: Location = Location { version: Version::V0_90, at: Sector(16256) };
+
+    fn member_0_90() -> Superblock {
         let mut superblock = scratch::member(0);
-        (superblock.version, superblock.at) = (Version::V0_90, Sector(16256));
+        (superblock.version, superblock.at) = (Version::V0_90, PLACE_0_90.at);
         (superblock.level, superblock.component_size) = (1, Sectors(16256));
         superblock.details = Details::V0(Box::new(Version0 {
             byte_order: ByteOrder::Little,
@@ -238,19 +239,35 @@ mod tests {
             disks: [Descriptor::default(); _],
             this_disk: Descriptor::default(),
         }));
-        let place = Location { version: Version::V0_90, at: Sector(16256) };
-        let mut put = |record: &ArrayRecord| {
-            record.put_into(&mut superblock, 0, 12, LATER);
-            let bytes = superblock.encode();
-            Superblock::decode(place, scratch::DEVICE_SIZE, &bytes).expect("a superblock")
-        };
+        superblock
+    }
+
+    /// A member of version 0.90 after the record was put into it and it was written and read.
+    fn check_0_90(superblock: &mut Superblock, record: &ArrayRecord, updated: Time) -> Superblock {
+        record.put_into(superblock, 0, 12, updated);
+        let bytes = superblock.encode();
+        Superblock::decode(PLACE_0_90, scratch::DEVICE_SIZE, &bytes).expect("a superblock")
+    }
+
+    #[test]
+    fn version_0_90_counts_its_devices() {
+        let mut superblock = member_0_90();
         let failed = vec![device(0, Role::Active(0)), device(1, Role::Faulty)];
-        let found = put(&record(false, failed));
+        let found = check_0_90(&mut superblock, &record(false, failed), LATER);
         assert_eq!(found.resync_offset(), Some(Sector(0)));
         assert_eq!((found.role(), found.role_of(1)), (Role::Active(0), Role::Faulty));
         let Details::V0(details) = &found.details else { panic!("version 0.90") };
         assert_eq!((details.disks_active, details.disks_failed, details.disks_total), (1, 1, 2));
-        let found = put(&record(true, vec![device(0, Role::Active(0))]));
+        let alone = vec![device(0, Role::Active(0))];
+        let found = check_0_90(&mut superblock, &record(true, alone), LATER);
         assert_eq!((found.resync_offset(), found.role_of(1)), (None, Role::Faulty));
+    }
+
+    #[test]
+    fn the_time_of_version_0_90_stands_still_in_2106() {
+        let pair = vec![device(0, Role::Active(0)), device(1, Role::Active(1))];
+        let later = Time { seconds: 1 << 32, microseconds: 1 };
+        let found = check_0_90(&mut member_0_90(), &record(true, pair), later);
+        assert_eq!(found.updated.seconds, u64::from(u32::MAX));
     }
 }

@@ -31,6 +31,7 @@ struct Compared {
     /// In whole heads, as md counts.
     mismatches: Sectors,
     written: Sectors,
+    /// Sectors of stripes that are beyond redundancy: their parity may fit no data that comes back.
     unreadable: Sectors,
 }
 
@@ -50,18 +51,15 @@ impl<P: Platform> ParityArray<P> {
             return Err(ArrayError::ReadOnly);
         }
         let compared = self.go_through(cpu, &options, true).await?;
-        // What is lost is never computed from. But of what is in doubt nothing is on the devices:
-        // that the array is called dirty is all that keeps it from being used after a restart.
-        let sectors_unsettled = match self.doubts.is_empty(cpu).await {
-            true => Sectors(0),
-            false => compared.unreadable,
-        };
         let flushed = self.flush(cpu).await;
         flushed.map(|()| ResyncReport {
             sectors_checked: compared.checked,
             sectors_written: compared.written,
             sectors_unreadable: compared.unreadable,
-            sectors_unsettled,
+            // Parity that cannot be written is an error, or its sectors are noted as bad. Of what
+            // is in doubt nothing is on the devices: that the array is called dirty is all that
+            // keeps it from being used after a restart.
+            sectors_unsettled: compared.unreadable,
         })
     }
 

@@ -14,15 +14,15 @@ use raid::{MemberState, ResyncOptions};
 const SMALL_WINDOW: ResyncOptions =
     ResyncOptions { range: None, window: Sectors(16), windows_in_flight: 1 };
 
-fn mirror(bitmap: bool, size: u64) -> Wish {
+pub(crate) fn mirror(bitmap: bool, size: u64) -> Wish {
     Wish { level: Level::Raid1, members: 2, spares: 0, bitmap, version: Version::V1_2, size }
 }
 
-fn open(bench: &mut Bench) -> TestArray {
+pub(crate) fn open(bench: &mut Bench) -> TestArray {
     bench.assemble(writable(), &[]).array().expect("no reshape").clone()
 }
 
-fn put(bench: &Bench, drive: usize, at: Sector, bytes: &[u8]) {
+pub(crate) fn put(bench: &Bench, drive: usize, at: Sector, bytes: &[u8]) {
     let start = at.byte_offset() as usize;
     let mut state = bench.drives[drive].state();
     state.data[start..start + bytes.len()].copy_from_slice(bytes);
@@ -30,13 +30,13 @@ fn put(bench: &Bench, drive: usize, at: Sector, bytes: &[u8]) {
 }
 
 /// Changes the superblock of a drive, and where it points.
-fn change(bench: &Bench, drive: usize, change: impl FnOnce(&mut Superblock)) {
+pub(crate) fn change(bench: &Bench, drive: usize, change: impl FnOnce(&mut Superblock)) {
     let mut superblock = bench.superblocks()[drive].clone();
     change(&mut superblock);
     put(bench, drive, superblock.at, &superblock.encode());
 }
 
-fn bitmap_of(bench: &Bench, drive: usize) -> Bitmap {
+pub(crate) fn bitmap_of(bench: &Bench, drive: usize) -> Bitmap {
     let superblock = &bench.superblocks()[drive];
     let at = superblock.bitmap_at().expect("a bitmap").byte_offset() as usize;
     let image = bench.drives[drive].state().data.clone();
@@ -191,6 +191,12 @@ fn an_event_count_that_cannot_rise_is_never_written() {
         change(&bench, drive, |of| of.events = u64::MAX);
     }
     check_not_writable(bench, "event count");
+    // Nor one that would come to its end soon.
+    let bench = Bench::make(&mirror(false, 64), 5);
+    for drive in 0..2 {
+        change(&bench, drive, |of| of.events = u64::MAX - 1);
+    }
+    check_not_writable(bench, "event count");
 }
 
 #[test]
@@ -199,6 +205,135 @@ fn a_device_number_beyond_the_table_of_roles_is_never_written() {
     // Nobody knows the role of such a number, so it is a spare, and would be counted in.
     change(&bench, 1, |of| of.dev_number = 1920);
     check_not_writable(bench, "number");
+}
+
+#[test]
+fn two_devices_of_one_number_are_never_written() {
+    // A spare that was away while its number was given to a member.
+    let mut bench = Bench::make(&Wish { spares: 1, ..mirror(false, 64) }, 8);
+    change(&bench, 2, |of| {
+        of.dev_number = 1;
+        let Details::V1(details) = &mut of.details else { panic!("version 1.2") };
+        details.roles[1] = u16::MAX;
+    });
+    let spares = bench.assemble(AssembleOptions::default(), &[]).assembly().spares.clone();
+    assert_eq!(spares, [2]);
+    check_not_writable(bench, "one number");
+}
+
+#[test]
+fn a_spare_that_knew_the_array_smaller_stays_out() {
+    let mut bench = Bench::make(&Wish { spares: 1, ..mirror(false, 64) }, 9);
+    let array = open(&mut bench);
+    for tag in 1..4 {
+        let (array, data) = (array.clone(), tagged(&[tag]));
+        bench.run(async move |cpu| {
+            array.write(&cpu, Sector(0), data, Durability::Cached).await.expect("no fault");
+            array.stop(&cpu).await.expect("no fault");
+        });
+    }
+    change(&bench, 2, |of| (of.events, of.component_size) = (1, Sectors(32)));
+    let assembled = bench.assemble(writable(), &[]);
+    assert_eq!(assembled.assembly().spares, []);
+    let array = assembled.array().expect("no reshape").clone();
+    bench.run(async move |cpu| {
+        array.write(&cpu, Sector(0), tagged(&[4]), Durability::Cached).await.expect("no fault");
+    });
+    // So that nobody takes what it says for fresh.
+    bench.assemble(AssembleOptions::default(), &[]);
+}
+
+#[test]
+fn bad_sectors_behind_what_the_array_uses_stay_in_the_log() {
+    let mut bench = Bench::make(&mirror(false, 64), 10);
+    let superblock = bench.superblocks()[1].clone();
+    let unused = superblock.data_offset() + Sectors(70);
+    assert!(unused < superblock.data_offset() + superblock.data_size());
+    let (at, length) = superblock.bad_block_log().expect("a log");
+    let mut log = BadBlockLog::new(length, 0).expect("a shift of md");
+    log.insert(unused, Sectors(2)).expect("room");
+    put(&bench, 1, at, &log.encode());
+    change(&bench, 1, |of| {
+        let Details::V1(details) = &mut of.details else { panic!("version 1.2") };
+        details.features = details.features.with(Features::BAD_BLOCKS, true);
+    });
+    let array = open(&mut bench);
+    let data_start = superblock.data_offset().0;
+    bench.drives[1].state().unwritable.insert(data_start + 3);
+    bench.run(async move |cpu| {
+        array.write(&cpu, Sector(3), tagged(&[1]), Durability::Cached).await.expect("one copy");
+    });
+    let image = bench.drives[1].state().data.clone();
+    let log = BadBlockLog::decode(&image[at.byte_offset() as usize..], length, 0).expect("sound");
+    let ranges: Vec<_> = log.ranges().map(|(at, length)| (at.0, length.0)).collect();
+    assert_eq!(ranges, [(data_start + 3, 1), (unused.0, 2)]);
+}
+
+#[test]
+fn a_bitmap_is_read_only_as_far_as_it_goes() {
+    let mut bench = Bench::make(&mirror(true, 192), 11);
+    for drive in 0..2 {
+        let superblock = &bench.superblocks()[drive];
+        let at =
+            superblock.bitmap_at().expect("a bitmap") + bitmap_of(&bench, drive).header.length();
+        bench.drives[drive].state().bad_sectors.insert(at.0);
+    }
+    bench.assemble(writable(), &[]);
+}
+
+#[test]
+fn a_bitmap_that_covers_more_than_the_array_is_cut_off() {
+    let mut bench = Bench::make(&mirror(true, 192), 12);
+    for drive in 0..2 {
+        let mut bitmap = bitmap_of(&bench, drive);
+        bitmap.header.sync_size = Sectors(1 << 14);
+        let mut large = Bitmap::new(bitmap.header, false, Sectors(1)).expect("room");
+        large.set(1, true);
+        let at = bench.superblocks()[drive].bitmap_at().expect("a bitmap");
+        put(&bench, drive, at, &large.encode());
+    }
+    let array = open(&mut bench);
+    bench
+        .run(async move |cpu| {
+            array.write(&cpu, Sector(180), tagged(&[1, 2]), Durability::Cached).await
+        })
+        .expect("no fault");
+    let bitmap = bitmap_of(&bench, 1);
+    assert_eq!(bitmap.header.sync_size, Sectors(192));
+    let dirty: Vec<u64> = (0..24).filter(|chunk| bitmap.is_dirty(*chunk)).collect();
+    assert_eq!(dirty, [1, 22]);
+}
+
+#[test]
+fn a_bit_stays_if_a_member_fails_while_its_data_is_flushed() {
+    let mut failed = 0;
+    for seed in 0..400 {
+        let mut bench = Bench::make(&mirror(true, 192), seed);
+        let array = open(&mut bench);
+        let again = array.clone();
+        bench.run(async move |cpu| {
+            again.write(&cpu, Sector(0), tagged(&[7]), Durability::Cached).await.expect("no fault");
+            again.housekeeping(&cpu).await.expect("no fault");
+        });
+        bench.drives[1].state().gone_after = Some(1 + seed % 5);
+        let (housekeeper, writer) = (array.clone(), array.clone());
+        bench.world.spawn(0, "housekeeping", |cpu| async move {
+            housekeeper.housekeeping(&cpu).await.expect("one copy is left");
+        });
+        bench.world.spawn(1, "writer", |cpu| async move {
+            let data = tagged(&[8]);
+            writer.write(&cpu, Sector(100), data, Durability::Cached).await.expect("a copy");
+        });
+        bench.world.run();
+        let role = bench.superblocks()[0].role_of(1);
+        let data_start = bench.superblocks()[1].data_offset().byte_offset() as usize;
+        let kept = bench.drives[1].state().durable.as_ref().expect("a cache")[data_start] == 7;
+        if role == Role::Faulty && !kept {
+            failed += 1;
+            assert!(bitmap_of(&bench, 0).is_dirty(0), "seed {seed}: member 1 lacks the chunk");
+        }
+    }
+    assert!(failed > 50, "{failed}");
 }
 
 #[test]

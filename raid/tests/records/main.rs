@@ -11,3 +11,4 @@ mod faults;
 mod keeping;
 mod making;
 mod power_cuts;
+mod resyncs;

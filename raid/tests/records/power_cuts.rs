@@ -142,7 +142,7 @@ fn run_until_cut(
 }
 
 /// Redundancy agrees wherever the metadata does not say that it may not.
-fn agrees_where_nothing_is_marked(images: &[Vec<u8>], seed: u64) {
+pub(crate) fn agrees_where_nothing_is_marked(images: &[Vec<u8>], seed: u64) {
     let mut bench = Bench::boot(images.to_vec(), seed);
     let assembled = bench.assemble(degraded(AssembleOptions::default()), &[]);
     let array = assembled.array().expect("no reshape").clone();

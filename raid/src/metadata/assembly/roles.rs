@@ -239,6 +239,11 @@ fn place(cast: &mut Cast<'_>, device: usize, of: &Superblock) -> Result<(), Asse
     let lags = cast.fresh.events - of.events > LAG_MAX;
     match own {
         Role::Faulty => cast.leave_out(device, LeftOutReason::Faulty),
+        // What it says of the array would be written down again, as fresh.
+        Role::Spare if lags && facts(of) != facts(cast.fresh) => {
+            let freshest_events = cast.fresh.events;
+            cast.leave_out(device, LeftOutReason::Stale { events: of.events, freshest_events });
+        }
         Role::Spare => {
             // A spare holds nothing, so how old it is does not matter.
             if !lags {
