@@ -319,7 +319,8 @@ fn an_unknown_preset_names_those_that_there_are() {
     assert_eq!(
         error.to_string(),
         "kunpeng: no machine has this name; did you mean `kunpeng920`? \
-         There are kunpeng920, xeon-2s, haswell-ex-4s, desktop-4c, power8-80q, arm64-2x96, nehalem-4"
+         There are kunpeng920, xeon-2s, sandy-bridge-2s, sandy-bridge-2s-disks, haswell-ex-4s, \
+         desktop-4c, power8-80q, arm64-2x96, nehalem-4, altix-1024"
     );
     let error = MachineFile::open("no/such.toml").expect_err("no such file");
     assert!(error.to_string().starts_with("no/such.toml: cannot read the file: "), "{error}");
