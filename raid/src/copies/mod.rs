@@ -48,8 +48,7 @@ impl<P: Platform> CopyArray<P> {
         tuning: Tuning,
     ) -> Self {
         let has_bitmap = common.records.as_ref().is_some_and(Records::has_bitmap);
-        let dispatching =
-            has_bitmap.then(|| Dispatching::new(platform, tuning)).flatten().map(Box::new);
+        let dispatching = has_bitmap.then(|| Dispatching::new(platform, tuning)).flatten();
         let agree_below = level.layout().capacity().0;
         let label = Label::new("copies_agree_below");
         Self {
