@@ -127,6 +127,13 @@ fn dispatch_that_breaks_its_promises_as_the_hunt_reports_it() {
 }
 
 #[test]
+fn stripe_heads_looked_up_in_every_way() {
+    for variant in ["per-page", "batch-reference", "pivot", "both", "nvme-per-page", "nvme-both"] {
+        check_trace("raid5-stripe-lock", variant);
+    }
+}
+
+#[test]
 fn comparison_of_the_lock_table() {
     check("compare-lock-table", "compare lock-table --samples 2");
 }

@@ -44,6 +44,12 @@ fn the_lost_wake_up_repeats() {
 }
 
 #[test]
+fn stripe_heads_repeat() {
+    check("raid5-stripe-lock", "per-page");
+    check("raid5-stripe-lock", "nvme-both");
+}
+
+#[test]
 fn the_lock_table_repeats() {
     check("lock-table", "2+2+2+2");
 }
