@@ -167,14 +167,10 @@ fn holds(path: &Path) -> Option<String> {
     what_would_be_lost(&file).ok().flatten()
 }
 
-/// Says on standard error what is about to be overwritten.
-pub(crate) fn tell_what_is_destroyed(names: &[DriveName]) {
-    for name in names {
-        let DriveName::Path(path) = name else { continue };
-        if let Some(holds) = holds(path) {
-            eprintln!("raidbed: --destroy-data: {}: overwrites {holds}", path.display());
-        }
-    }
+/// What is about to be lost on these paths, a line each, where that is known.
+pub(crate) fn what_is_lost(paths: &[PathBuf]) -> Vec<String> {
+    let line = |path: &PathBuf| Some(format!("{}: held {}", path.display(), holds(path)?));
+    paths.iter().filter_map(line).collect()
 }
 
 /// What makes two paths the same drive, whatever links and device nodes lead there.

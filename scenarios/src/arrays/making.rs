@@ -104,14 +104,13 @@ pub fn make(wishes: &Wishes) -> Result<Fresh> {
     let array = describe(wishes)?;
     // What cannot be is refused before a file is made.
     let made = array.make()?;
-    if wishes.create_size.is_none() {
-        drives::tell_what_is_destroyed(&names);
-    }
+    let lost = drives::what_is_lost(&members);
     let (devices, files) = open_members(&members, wishes.create_size)?;
     let machine = RealMachine::start(Cpus::Count(1), Options::from_environment())?;
     machine.block_on(CpuId(0), move |cpu| async move {
         assemble::make::<RealPlatform>(&cpu, &devices, &array).await
     })?;
+    lost.iter().for_each(|line| eprintln!("raidbed: --destroy-data: {line}"));
     Ok(Fresh { members, made, files })
 }
 

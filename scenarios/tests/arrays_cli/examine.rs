@@ -147,7 +147,7 @@ fn what_a_file_without_metadata_seems_to_hold_is_said() {
     bench.refused("create -l1 -n2 disk missing", &["a GPT partition table", "--destroy-data"]);
     let output = bench.run("create -l1 -n2 disk missing --destroy-data");
     let told = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(told.contains("disk: overwrites a GPT partition table"), "{told}");
+    assert!(told.contains("disk: held a GPT partition table"), "{told}");
     let again = "create -l1 -n2 disk missing";
     bench.refused(again, &["a member of the md array", "--destroy-data"]);
 }

@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn data_that_does_not_wait_for_its_bit_is_caught() {
-        let why = violation("direct", 1).expect("a difference that no bit tells of");
+        let why = violation("direct", 2).expect("a difference that no bit tells of");
         assert!(why.contains("no copy of the bitmap has their bit"), "{why}");
     }
 
