@@ -28,7 +28,7 @@ fn check(old: &str, new: &str, expected: &str) {
 #[test]
 fn every_preset_is_correct_and_named_as_it_is_asked_for() {
     let presets = MachineFile::presets();
-    assert_eq!(presets.len(), 10);
+    assert_eq!(presets.len(), 11);
     for (name, description) in presets {
         let file = MachineFile::preset(name).expect("correct");
         assert_eq!(file.name(), name);
@@ -320,7 +320,7 @@ fn an_unknown_preset_names_those_that_there_are() {
         error.to_string(),
         "kunpeng: no machine has this name; did you mean `kunpeng920`? \
          There are kunpeng920, xeon-2s, sandy-bridge-2s, sandy-bridge-2s-disks, haswell-ex-4s, \
-         desktop-4c, power8-80q, arm64-2x96, nehalem-4, altix-1024"
+         desktop-4c, power8-80q, arm64-2x96, vm-small, nehalem-4, altix-1024"
     );
     let error = MachineFile::open("no/such.toml").expect_err("no such file");
     assert!(error.to_string().starts_with("no/such.toml: cannot read the file: "), "{error}");
