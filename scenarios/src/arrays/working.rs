@@ -25,6 +25,8 @@ pub struct Done {
     pub resynced_sectors: u64,
     /// Sectors written because they did not agree.
     pub sectors_written: u64,
+    /// Sectors of the array, about, whose redundancy could not be made to agree: it stays marked.
+    pub unsettled_sectors: u64,
     /// Sectors written to members that were not whole.
     pub rebuilt_sectors: u64,
     /// Who is whole now: roles, and behind the last of them the replacements.
@@ -38,6 +40,13 @@ impl Done {
         if self.resynced_sectors > 0 {
             let (gone_through, written) = (self.resynced_sectors, self.sectors_written);
             text += &format!("done: {gone_through} sectors resynced, {written} of them written\n");
+        }
+        if self.unsettled_sectors > 0 {
+            let unsettled = self.unsettled_sectors;
+            text += &format!(
+                "left: about {unsettled} sectors could not be made to agree, as some cannot be read; \
+                 the array stays marked as to be resynced\n"
+            );
         }
         for member in &self.rebuilt_members {
             text += &format!("done: member {member} rebuilt\n");
@@ -95,6 +104,7 @@ pub fn resync_what_may_differ(open: &OpenArray, interrupt: &Interrupt) -> Result
             .context("the array cannot be resynced")?;
         done.resynced_sectors += report.sectors_checked.0;
         done.sectors_written += report.sectors_written.0;
+        done.unsettled_sectors += report.sectors_unsettled.0;
         progress.advance(report.sectors_checked.bytes());
         if !more {
             return Ok(done);
@@ -166,4 +176,17 @@ pub fn resync_all(open: &OpenArray, interrupt: &Interrupt) -> Result<Sectors> {
         interrupt.check("the rest was not repaired")?;
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_resync_had_to_leave_is_told() {
+        let done = Done { resynced_sectors: 64, ..Done::default() };
+        assert_eq!(done.in_words(), "done: 64 sectors resynced, 0 of them written\n");
+        let left = Done { unsettled_sectors: 16, ..done };
+        assert!(left.in_words().contains("left: about 16 sectors could not be made to agree"));
+    }
 }
