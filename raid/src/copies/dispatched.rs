@@ -37,7 +37,7 @@ impl<P: Platform> Dispatching<P> {
 
 impl<P: Platform> Array<P> {
     /// Starts the tasks, on every core, that a form of dispatch needs: see
-    /// [`Dispatch`](crate::tuning::Dispatch). Until then, and on arrays that keep no write-intent
+    /// [`Dispatch`]. Until then, and on arrays that keep no write-intent
     /// bitmap, each write is handed over by its own task. To be called once.
     ///
     /// # Panics
